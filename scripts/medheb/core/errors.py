@@ -1,0 +1,28 @@
+"""The one error that users see: what file, what is wrong, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class MedhebError(Exception):
+    """A refusal in three parts. Every message that reaches a user is made here.
+
+    Args:
+        where: the file (or source, model, task) that is at fault.
+        fault: what is wrong with it, in one clause.
+        remedy: what the user can do about it.
+    """
+
+    def __init__(self, where: str | Path, fault: str, remedy: str) -> None:
+        self.where = str(where)
+        self.fault = fault
+        self.remedy = remedy
+        super().__init__(f"{self.where}: {fault}. {remedy}")
+
+
+class BlockedError(MedhebError):
+    """Something outside our reach is missing (network, terms, credentials, optional client).
+
+    Steps turn it into a ``blocked`` status; it never stops a run.
+    """

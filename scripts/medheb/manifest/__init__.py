@@ -1,0 +1,1 @@
+"""Typed models of everything a person writes: config, sources, tasks, models, protocols."""

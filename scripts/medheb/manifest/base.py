@@ -1,0 +1,89 @@
+"""Shared parts of the typed models, and errors that name file, key, value and what is allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from medheb.core.errors import MedhebError
+
+ID_PATTERN = r"^[a-z0-9][a-z0-9_]*$"
+TASK_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
+
+
+def _check_relative(path: str) -> str:
+    parts = path.split("/")
+    if not path or path.startswith("/") or ".." in parts or any(sign in path for sign in "\\:\0"):
+        raise ValueError("a path inside its folder: no leading /, no .., no backslash or colon")
+    return path
+
+
+Identifier = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
+TaskKey = Annotated[str, StringConstraints(pattern=TASK_PATTERN)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
+RelativePath = Annotated[str, AfterValidator(_check_relative)]
+
+
+class Strict(BaseModel):
+    """Base of all typed models: unknown keys are errors and values do not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+def describe_faults(error: ValidationError, where: str | Path) -> MedhebError:
+    """One line for the first fault: file, key, what stands there, what is allowed."""
+    faults = error.errors(include_url=False)
+    fault = faults[0]
+    key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
+    context: dict[str, Any] = fault.get("ctx", {})
+    if fault["type"] == "extra_forbidden":
+        problem, remedy = f"key '{key}' is not known", "Remove it or correct its spelling"
+    elif fault["type"] == "missing":
+        problem, remedy = f"key '{key}' is missing", "Add it; the schema in workflow/schemas says what it holds"
+    else:
+        value = repr(fault["input"])
+        shown = value if len(value) <= 80 else value[:77] + "..."
+        problem = f"key '{key}' is {shown}"
+        if "expected" in context:
+            remedy = f"Allowed: {context['expected']}"
+        elif "pattern" in context:
+            remedy = f"Allowed: text that matches {context['pattern']}"
+        else:
+            remedy = f"Allowed: {fault['msg'].removeprefix('Input should be ').removeprefix('Value error, ')}"
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return MedhebError(where, problem + more, remedy)
+
+
+def read_yaml(path: Path) -> Any:
+    """Parse a YAML file.
+
+    Raises:
+        MedhebError: missing or not YAML; names the line.
+    """
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MedhebError(path, "does not exist", "Check the path; it is relative to the folder you run in") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f" at line {mark.line + 1}" if mark else ""
+        raise MedhebError(path, f"is not valid YAML{line}", "Correct the syntax there") from error
+
+
+def validate(model: type[ModelT], content: Any, where: str | Path) -> ModelT:
+    """Check ``content`` against ``model``.
+
+    Raises:
+        MedhebError: the first fault, in one line.
+    """
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise describe_faults(error, where) from error

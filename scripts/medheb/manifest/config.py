@@ -1,0 +1,64 @@
+"""The run's configuration. ``config/config.yaml`` is generated from this model (``medheb schema --fix``)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from medheb.manifest.base import Identifier, RelativePath, Strict, TaskKey
+
+
+class Paths(Strict):
+    """Folders of a run, relative to where it is started, or absolute."""
+
+    sources: str = Field(default="results/sources", min_length=1, description="downloads and unpacked sources (large)")
+    benchmark: str = Field(default="results/MedHEB", min_length=1, description="the rebuilt benchmark (large)")
+    results: str = Field(default="results", min_length=1, description="embeddings, scores, report, audit")
+
+
+class Embed(Strict):
+    """The embedding step."""
+
+    shard_inputs: int = Field(
+        default=256, ge=1, description="inputs per store shard; a killed job repeats at most one shard"
+    )
+
+
+class Evaluate(Strict):
+    """The evaluation step."""
+
+    bootstrap_resamples: int = Field(default=2000, ge=100, description="resamples of the queries for an interval")
+    confidence: float = Field(default=0.95, gt=0.5, lt=1, description="level of the intervals")
+
+
+class Report(Strict):
+    """The report step."""
+
+    examples: int = Field(default=3, ge=0, description="example retrievals shown for each task")
+
+
+class Config(Strict):
+    """All options of a run. Several files may be given; later ones win key by key."""
+
+    manifests: RelativePath = Field(
+        default="manifests/demo", description="folder with datasets/, tasks.tsv and models.yaml"
+    )
+    paths: Paths = Paths()
+    datasets: Literal["all"] | tuple[Identifier, ...] = Field(
+        default="all", description="sources to build: all, or a list of ids"
+    )
+    tasks: Literal["all"] | tuple[TaskKey, ...] = Field(
+        default="all", description="tasks to evaluate: all, or a list of keys"
+    )
+    models: Literal["all"] | tuple[Identifier, ...] = Field(
+        default="all", description="models to evaluate: all, or a list of ids; canaries always run"
+    )
+    protocol: Literal["release", "corrected"] = Field(
+        default="corrected", description="release: as published, to compare numbers; corrected: as the paper says"
+    )
+    strict: bool = Field(default=False, description="end with an error if any cell of the report is missing")
+    seed: int = Field(default=17, ge=0, description="seed of all sampling and resampling")
+    embed: Embed = Embed()
+    evaluate: Evaluate = Evaluate()
+    report: Report = Report()

@@ -1,0 +1,180 @@
+"""Load a run's configuration and manifests, and check that they fit together."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medheb.core.errors import MedhebError
+from medheb.core.layout import Layout
+from medheb.manifest.base import read_yaml, validate
+from medheb.manifest.config import Config
+from medheb.manifest.dataset import Dataset
+from medheb.manifest.model import Model, ModelList
+from medheb.manifest.protocol import Protocol
+from medheb.manifest.task import TASK_COLUMNS, Task
+
+PROTOCOLS = Path("manifests/protocols")
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that was decided before the first job: the selection of sources, tasks and models."""
+
+    config: Config
+    layout: Layout
+    datasets: dict[str, Dataset]
+    tasks: dict[str, Task]
+    models: dict[str, Model]
+    protocol: Protocol
+
+    def home_tasks(self, dataset: str) -> list[Task]:
+        """Tasks whose first source is ``dataset``; each task is embedded with exactly one source."""
+        return [task for task in self.tasks.values() if task.sources[0] == dataset]
+
+    @property
+    def home_datasets(self) -> list[str]:
+        """Sources that at least one task calls home."""
+        return [dataset for dataset in self.datasets if self.home_tasks(dataset)]
+
+
+def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` overlaid by ``top``, mapping by mapping, as Snakemake merges config files."""
+    merged = dict(base)
+    for key, value in top.items():
+        if isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
+            merged[key] = merge(merged[key], value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def load_config(files: Sequence[Path], overrides: Mapping[str, Any] | None = None) -> Config:
+    """Read config files in order, later ones on top, then ``overrides``.
+
+    Raises:
+        MedhebError: a file is missing, not YAML, or holds a wrong key or value.
+    """
+    content: dict[str, Any] = {}
+    for path in files:
+        part = read_yaml(path)
+        if part is None:
+            continue
+        if not isinstance(part, Mapping):
+            raise MedhebError(path, "does not hold keys and values", "Write 'key: value' lines; see config/config.yaml")
+        # Each file alone first, so that a fault is reported with the file it stands in.
+        validate(Config, part, path)
+        content = merge(content, part)
+    where = ", ".join(str(path) for path in files) or "the configuration"
+    return validate(Config, merge(content, overrides or {}), where if not overrides else f"{where} with overrides")
+
+
+def load_dataset(path: Path) -> Dataset:
+    """Read one access manifest; its file name is its id.
+
+    Raises:
+        MedhebError: a wrong key or value, or a file name that is not the id.
+    """
+    dataset = validate(Dataset, read_yaml(path), path)
+    if dataset.id != path.stem:
+        raise MedhebError(path, f"holds id '{dataset.id}'", f"Rename the file to {dataset.id}.yaml or correct the id")
+    return dataset
+
+
+def load_datasets(folder: Path) -> dict[str, Dataset]:
+    """Read all access manifests of a folder, sorted by id."""
+    return {path.stem: load_dataset(path) for path in sorted(folder.glob("*.yaml"))}
+
+
+def load_tasks(path: Path) -> dict[str, Task]:
+    """Read ``tasks.tsv``, in file order.
+
+    Raises:
+        MedhebError: wrong columns, a wrong value (named with its row), or a task or index that occurs twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise MedhebError(path, "does not exist", "Point 'manifests' at a folder that holds tasks.tsv") from None
+    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    if tuple(rows.fieldnames or ()) != TASK_COLUMNS:
+        raise MedhebError(path, f"has columns {rows.fieldnames}", f"Allowed: {', '.join(TASK_COLUMNS)}")
+    tasks: dict[str, Task] = {}
+    for number, row in enumerate(rows, start=2):
+        fields = {**row, "sources": tuple((row["sources"] or "").split("+")), "image_root": row["image_root"] or None}
+        task = validate(Task, fields, f"{path} row {number}")
+        if task.task in tasks or any(task.index == other.index for other in tasks.values()):
+            raise MedhebError(f"{path} row {number}", f"repeats task or index of {task.task}", "Give it its own")
+        tasks[task.task] = task
+    return tasks
+
+
+def load_models(path: Path) -> dict[str, Model]:
+    """Read ``models.yaml``, in file order.
+
+    Raises:
+        MedhebError: a wrong key or value, or an id that occurs twice.
+    """
+    models: dict[str, Model] = {}
+    for model in validate(ModelList, read_yaml(path), path).models:
+        if model.id in models:
+            raise MedhebError(path, f"holds model '{model.id}' twice", "Give each its own id")
+        models[model.id] = model
+    return models
+
+
+def _select(available: Mapping[str, Any], wanted: str | Sequence[str], key: str, where: str) -> list[str]:
+    if isinstance(wanted, str):
+        return list(available)
+    unknown = [name for name in wanted if name not in available]
+    if unknown:
+        raise MedhebError(where, f"key '{key}' is {unknown[0]!r}", f"Allowed: {', '.join(sorted(available))}")
+    return [name for name in available if name in set(wanted)]
+
+
+def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
+    """Load the manifests that ``config`` points at, select, and check every reference.
+
+    Raises:
+        MedhebError: a manifest is wrong, or names something that does not exist.
+    """
+    folder = Path(config.manifests)
+    datasets = load_datasets(folder / "datasets")
+    tasks = load_tasks(folder / "tasks.tsv")
+    models = load_models(folder / "models.yaml")
+    for task in tasks.values():
+        for source in task.sources:
+            if source not in datasets:
+                raise MedhebError(folder / "tasks.tsv", f"task {task.task} names source '{source}'", _known(datasets))
+    for model in models.values():
+        for source in model.bridge.train_sources if model.bridge else ():
+            if source not in datasets:
+                raise MedhebError(folder / "models.yaml", f"model {model.id} names source '{source}'", _known(datasets))
+    where = f"configuration for {folder}"
+    chosen = set(_select(datasets, config.datasets, "datasets", where))
+    chosen_tasks = [
+        key for key in _select(tasks, config.tasks, "tasks", where) if chosen.issuperset(tasks[key].sources)
+    ]
+    wanted_models = set(_select(models, config.models, "models", where))
+    chosen_models = [key for key, model in models.items() if key in wanted_models or model.canary]
+    needed = {source for key in chosen_tasks for source in tasks[key].sources}
+    for key in chosen_models:
+        bridge = models[key].bridge
+        needed.update(bridge.train_sources if bridge else ())
+    kept = chosen | needed if config.tasks == "all" else needed
+    protocol_path = protocols / f"{config.protocol}.yaml"
+    return Run(
+        config=config,
+        layout=Layout(Path(config.paths.sources), Path(config.paths.benchmark), Path(config.paths.results)),
+        datasets={key: datasets[key] for key in datasets if key in kept},
+        tasks={key: tasks[key] for key in chosen_tasks},
+        models={key: models[key] for key in chosen_models},
+        protocol=validate(Protocol, read_yaml(protocol_path), protocol_path),
+    )
+
+
+def _known(items: Mapping[str, Any]) -> str:
+    return f"Allowed: {', '.join(sorted(items))}"

@@ -1,0 +1,29 @@
+"""Evaluation protocol: named switches, each with one line that says what it changes."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from medheb.manifest.base import Strict
+
+
+class Protocol(Strict):
+    """One file of ``manifests/protocols``."""
+
+    name: Literal["release", "corrected"]
+    title: str = Field(min_length=3)
+    ties: Literal["expected", "positive_first"] = Field(
+        description="expected: mean over all orders of equal scores; positive_first: equal scores favour the positive, "
+        "as the published harness does where its sort keeps order (discrepancy 24)"
+    )
+    candidate_identity: Literal["content", "name"] = Field(
+        description="content: candidates are one if their content is; name: one if text or paths read the same, "
+        "volumes by their first three slices (discrepancy 25)"
+    )
+    text_cleaning: bool = Field(
+        description="remove all characters but word characters, blanks and . , : ; ( ) - from text-text tasks, "
+        "as the published parser does (discrepancy 28)"
+    )
+    tie_tolerance: float = Field(ge=0, lt=1e-3, description="cosines closer than this are equal")

@@ -1,0 +1,70 @@
+"""A retrieval task: one row of ``tasks.tsv``."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from medheb.manifest.base import Identifier, RelativePath, Strict, TaskKey
+from medheb.manifest.dataset import EvidenceForm
+
+Family = Literal[
+    "image-image",
+    "modality-bridging",
+    "image-label",
+    "image-report",
+    "text-image",
+    "vqa",
+    "region",
+    "text-text",
+]
+FAMILIES: tuple[Family, ...] = (
+    "image-image",
+    "modality-bridging",
+    "image-label",
+    "image-report",
+    "text-image",
+    "vqa",
+    "region",
+    "text-text",
+)
+FAMILY_TITLES: dict[Family, str] = {
+    "image-image": "Image-image",
+    "modality-bridging": "Modality-bridging",
+    "image-label": "Image-label",
+    "image-report": "Image-report",
+    "text-image": "Text-image",
+    "vqa": "Question-conditioned",
+    "region": "Region-level",
+    "text-text": "Text-text",
+}
+TASK_COLUMNS = (
+    "task",
+    "index",
+    "form",
+    "family",
+    "split",
+    "pool",
+    "sources",
+    "image_root",
+    "builder",
+    "qry_inst",
+    "qry_text",
+)
+
+
+class Task(Strict):
+    """One task; field names are the column names of ``tasks.tsv``."""
+
+    task: TaskKey
+    index: RelativePath = Field(pattern=r"\.json$", description="task JSON in the benchmark folder")
+    form: EvidenceForm
+    family: Family
+    split: Literal["id", "heldout"]
+    pool: Literal["local", "global"] = Field(description="rank the row's own candidates, or those of all rows")
+    sources: tuple[Identifier, ...] = Field(min_length=1, description="joined by + in the table; the first is home")
+    image_root: RelativePath | None = Field(description="folder that image paths start from; empty for text")
+    builder: Identifier = Field(description="function of medheb.index that makes the rows")
+    qry_inst: str = Field(min_length=3)
+    qry_text: str = Field(description="fixed question, <label> or <row> where it differs by row, or empty")
