@@ -60,6 +60,10 @@ class Layout:
         """Linear map from image space to text space of a dual encoder."""
         return self.model_folder(model) / "bridge.safetensors"
 
+    def bridge_status(self, model: str) -> Path:
+        """Outcome of fitting a model's bridge."""
+        return self.model_folder(model) / "bridge.json"
+
     def store(self, model: str) -> Path:
         """Embedding store of a model: one folder per fingerprint in it."""
         return self.results / "embeddings" / model / "store"

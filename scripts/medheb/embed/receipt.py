@@ -1,0 +1,45 @@
+"""The receipt of an embedding job: which store serves a source's tasks, and how much was computed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from medheb.core.errors import MedhebError
+from medheb.core.files import write_json
+from medheb.core.status import Status
+from medheb.manifest.base import Strict, validate
+
+SCHEMA_VERSION = 1
+
+
+class Receipt(Strict):
+    """What one job of ``embed_inputs`` leaves behind."""
+
+    schema_version: int = SCHEMA_VERSION
+    model: str
+    dataset: str
+    status: Status
+    fingerprint: str = ""
+    inputs: int = 0
+    computed: int = 0
+    seconds: float = 0.0
+
+
+def write_receipt(path: Path, receipt: Receipt) -> None:
+    """Write a receipt atomically."""
+    write_json(path, receipt.model_dump())
+
+
+def read_receipt(path: Path) -> Receipt:
+    """Read a receipt.
+
+    Raises:
+        MedhebError: missing or damaged.
+    """
+    try:
+        return validate(Receipt, json.loads(path.read_bytes()), path)
+    except FileNotFoundError:
+        raise MedhebError(path, "is missing", "Run the embedding step again") from None
+    except ValueError as error:
+        raise MedhebError(path, f"is not JSON ({error})", "Delete it and run again") from error

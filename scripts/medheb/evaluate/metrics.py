@@ -1,0 +1,73 @@
+"""Hit@k and MRR@k as expectations over all orders of tied candidates, with worst case and chance.
+
+With ``above`` = g, ``tied`` = t, ``positives`` = r, the first positive of the tied group stands at
+offset j with probability C(t-j, r-1) / C(t, r), j = 1 .. t-r+1, so at rank g+j. The value depends on
+neither the order nor the names of candidates, and a constant model scores exactly chance.
+Source: models and evaluation, section 7; paper section 5.1 for the metrics.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from math import comb
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import bootstrap
+
+CUTOFFS = {"hit@1": 1, "hit@5": 5, "mrr@5": 5}
+
+
+@cache
+def expected(metric: str, above: int, tied: int, positives: int) -> float:
+    """Expected value of a metric for one query.
+
+    Raises:
+        ValueError: counts that no ranking can have.
+    """
+    if above < 0 or not 1 <= positives <= tied:
+        raise ValueError(f"impossible counts: above={above}, tied={tied}, positives={positives}")
+    orders = comb(tied, positives)
+    total = 0.0
+    for offset in range(1, tied - positives + 2):
+        rank = above + offset
+        if rank > CUTOFFS[metric]:
+            break
+        gain = 1.0 if metric.startswith("hit") else 1.0 / rank
+        total += gain * comb(tied - offset, positives - 1) / orders
+    return total
+
+
+def worst(metric: str, above: int, tied: int, positives: int) -> float:
+    """Value of a metric if every tie went against the model."""
+    return expected(metric, above + tied - positives, positives, positives)
+
+
+def optimistic(metric: str, above: int) -> float:
+    """Value of a metric if every tie went in favour of the model, as a positive-first stable sort has it."""
+    return expected(metric, above, 1, 1)
+
+
+def chance(metric: str, pool: int, positives: int) -> float:
+    """Expected value of a metric for a random order of the pool."""
+    return expected(metric, 0, pool, positives)
+
+
+def interval(values: NDArray[np.float64], confidence: float, resamples: int, seed: int) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean over queries, values [n].
+
+    One query has no spread to resample: its interval is the whole range 0..1.
+    """
+    if len(values) < 2:
+        return 0.0, 1.0
+    result = bootstrap(
+        (values,),
+        np.mean,
+        n_resamples=resamples,
+        confidence_level=confidence,
+        method="percentile",
+        rng=np.random.default_rng(seed),
+    ).confidence_interval
+    mean = float(values.mean())
+    # Rounding of the resampled means must not push an interval off its own mean.
+    return min(float(result.low), mean), max(float(result.high), mean)

@@ -1,0 +1,179 @@
+"""The evaluation job: one model on one task, from stored vectors to a score and its per-query table."""
+
+from __future__ import annotations
+
+import logging
+import time
+import zlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from medheb.build.inventory import read_inventory
+from medheb.core.digests import json_digest, merkle_root
+from medheb.core.errors import MedhebError
+from medheb.core.files import atomic_open
+from medheb.core.status import OK, Status, first_trouble, read_status, status_of
+from medheb.embed.inputs import RenderedTask, render_task
+from medheb.embed.receipt import read_receipt
+from medheb.embed.store import Store
+from medheb.evaluate.metrics import chance, expected, interval, optimistic, worst
+from medheb.evaluate.pools import Pools, build_pools
+from medheb.evaluate.ranking import Ranked, rank_global, rank_local
+from medheb.evaluate.score import METRICS, Metric, Score, write_score
+from medheb.index.records import as_json
+from medheb.manifest.load import Run
+from medheb.manifest.task import Task
+from medheb.models.load import RENDERERS
+
+log = logging.getLogger("medheb.evaluate")
+COLLAPSED_TIES = 0.05
+
+PER_QUERY_SCHEMA = pa.schema(
+    [
+        *((name, pa.int32()) for name in ("row", "pool", "above", "tied", "positives")),
+        ("score", pa.float32()),
+        *((name, pa.float64()) for name in METRICS),
+        *((f"{name}_worst", pa.float64()) for name in METRICS),
+        *((f"{name}_chance", pa.float64()) for name in METRICS),
+        ("top_row", pa.list_(pa.int32())),
+        ("top_position", pa.list_(pa.int32())),
+        ("top_score", pa.list_(pa.float32())),
+        ("top_positive", pa.list_(pa.bool_())),
+    ]
+)
+
+
+def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
+    """Score one model on one task; trouble becomes the score's status, never a missing file."""
+    task = run.tasks[task_key]
+    started = time.monotonic()
+    score = Score(
+        model=model_id,
+        task=task_key,
+        family=task.family,
+        form=task.form,
+        split=task.split,
+        pool=task.pool,
+        status=OK,
+        protocol=run.protocol.name,
+    )
+    table: list[dict[str, Any]] = []
+    try:
+        receipt = read_receipt(run.layout.embedded(model_id, task.sources[0]))
+        trouble = first_trouble([read_status(run.layout.task_status(task.index)), receipt.status])
+        if trouble.ok:
+            rendered = render_task(run, task, RENDERERS[run.models[model_id].adapter.name])
+            store = Store(run.layout.store(model_id) / receipt.fingerprint)
+            pools, ranked = _rank(run, rendered, store)
+            table = _per_query(run, pools, ranked)
+            score = score.model_copy(
+                update={
+                    "task_digest": json_digest(as_json(rendered.records)),
+                    "data_root": _data_root(run, task),
+                    "fingerprint": receipt.fingerprint,
+                    **_summary(run, task, pools, table),
+                }
+            )
+        else:
+            score = score.model_copy(update={"status": trouble})
+    except MedhebError as error:
+        log.error("%s", error)
+        table = []
+        score = score.model_copy(update={"status": status_of(error, f"evaluate {model_id} {task_key}")})
+    with atomic_open(run.layout.per_query(model_id, task_key)) as stream:
+        pq.write_table(pa.Table.from_pylist(table, schema=PER_QUERY_SCHEMA), stream)
+    write_score(
+        run.layout.score(model_id, task_key),
+        score.model_copy(update={"seconds": round(time.monotonic() - started, 2)}),
+    )
+    return score.status
+
+
+def _rank(run: Run, rendered: RenderedTask, store: Store) -> tuple[Pools, list[Ranked]]:
+    pools = build_pools(rendered.candidates, run.protocol.candidate_identity)
+    queries = store.load([query.key for query in rendered.queries])
+    vectors = store.load([candidate.key for candidate in pools.distinct])
+    tolerance = run.protocol.tie_tolerance
+    try:
+        if rendered.task.pool == "global":
+            return pools, rank_global(queries, vectors, [rows[0] for rows in pools.members], tolerance)
+        return pools, rank_local(queries, vectors, pools.members, tolerance)
+    except ValueError as error:
+        where = f"task {rendered.task.task}"
+        raise MedhebError(where, f"cannot be ranked: {error}", "Delete the model's embeddings and run again") from error
+
+
+def _per_query(run: Run, pools: Pools, ranked: list[Ranked]) -> list[dict[str, Any]]:
+    table: list[dict[str, Any]] = []
+    for row, (result, members) in enumerate(zip(ranked, pools.members, strict=True)):
+        counts = (result.above, result.tied, result.positives)
+        # A global pool is all distinct candidates; a local pool only the record's own.
+        pool_rows = members if result.pool == len(members) else range(len(pools.distinct))
+        top = [pool_rows[position] for position in result.top]
+        table.append(
+            {
+                "row": row,
+                "pool": result.pool,
+                "above": result.above,
+                "tied": result.tied,
+                "positives": result.positives,
+                "score": result.score,
+                **{
+                    metric: expected(metric, *counts)
+                    if run.protocol.ties == "expected"
+                    else optimistic(metric, result.above)
+                    for metric in METRICS
+                },
+                **{f"{metric}_worst": worst(metric, *counts) for metric in METRICS},
+                **{f"{metric}_chance": chance(metric, result.pool, 1) for metric in METRICS},
+                "top_row": [pools.origin[place][0] for place in top],
+                "top_position": [pools.origin[place][1] for place in top],
+                "top_score": result.top_score.tolist(),
+                "top_positive": [place == members[0] for place in top],
+            }
+        )
+    return table
+
+
+def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]]) -> dict[str, Any]:
+    options = run.config.evaluate
+    # The same resamples for every model, so that differences between models are paired.
+    seed = run.config.seed + zlib.crc32(task.task.encode())
+    metrics: dict[str, Metric] = {}
+    for metric in METRICS:
+        values = np.array([row[metric] for row in table], dtype=np.float64)
+        low, high = interval(values, options.confidence, options.bootstrap_resamples, seed)
+        metrics[metric] = Metric(
+            value=float(values.mean()),
+            low=low,
+            high=high,
+            worst=float(np.mean([row[f"{metric}_worst"] for row in table])),
+            chance=float(np.mean([row[f"{metric}_chance"] for row in table])),
+        )
+    tied_fraction = float(np.mean([row["tied"] > row["positives"] for row in table]))
+    warnings: list[str] = []
+    if tied_fraction > COLLAPSED_TIES:
+        warnings.append(
+            f"{tied_fraction:.0%} of the queries tie with a wrong candidate: the vectors may have collapsed"
+        )
+    if pools.repeated:
+        warnings.append(f"{pools.repeated} candidates repeat another of their own pool and were ranked once")
+    return {
+        "queries": len(table),
+        "candidates": len(pools.distinct),
+        "metrics": metrics,
+        "tied_fraction": tied_fraction,
+        "warnings": tuple(warnings),
+    }
+
+
+def _data_root(run: Run, task: Task) -> str:
+    """Merkle root over the L2 digests of all files of the task's sources."""
+    digests: dict[str, str] = {}
+    for source in task.sources:
+        inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
+        digests |= {f"{inventory.images}/{file.path}": file.content for file in inventory.files}
+    return merkle_root(digests)

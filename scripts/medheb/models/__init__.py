@@ -1,0 +1,1 @@
+"""Adapters: how each model turns a query or a candidate into one vector."""

@@ -1,0 +1,227 @@
+"""The halves of the demo's dual encoders, loaded from plain weight files.
+
+Every tower pads its batches to a fixed size, and texts to fixed lengths, so that a vector does not
+depend on what else was in the batch; a resumed run gives the same bits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from medheb.core.batches import batched
+from medheb.core.errors import MedhebError
+from medheb.manifest.model import ImageTower, TextTower
+from medheb.models.base import Vectors
+
+TOKEN_STEP = 16  # texts are padded to the next multiple of this many tokens
+
+
+class ImageEncoder(Protocol):
+    """Image half: RGB images to features (not normalised)."""
+
+    def __call__(self, images: Iterable[Image.Image]) -> Vectors:
+        """float32 [n, d]."""
+        ...
+
+
+class TextEncoder(Protocol):
+    """Text half: texts to unit vectors."""
+
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """float32 [n, d]."""
+        ...
+
+
+def _weights_fault(path: Path, error: Exception) -> MedhebError:
+    reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
+    return MedhebError(path, f"cannot be loaded as weights ({reason})", "Delete the model's folder and run again")
+
+
+def network_input(image: Image.Image, tower: ImageTower) -> NDArray[np.float32]:
+    """float32 [3, size, size]: RGB, resized without keeping the aspect (bicubic), scaled to 0..1, normalised."""
+    resized = image.convert("RGB").resize((tower.size, tower.size), Image.Resampling.BICUBIC)
+    pixels = np.asarray(resized, dtype=np.float32) / 255.0
+    mean, std = np.array(tower.mean, dtype=np.float32), np.array(tower.std, dtype=np.float32)
+    normalised = (pixels - mean) / std
+    return np.ascontiguousarray(normalised.transpose(2, 0, 1), dtype=np.float32)
+
+
+class BatchedImageEncoder:
+    """Runs a network over images in batches of one fixed size; the last batch is padded."""
+
+    def __init__(self, network: torch.nn.Module, tower: ImageTower, batch_size: int) -> None:
+        self.network = network.eval()
+        self.tower = tower
+        self.batch_size = batch_size
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """[b, 3, size, size] to [b, d]; a subclass says how."""
+        raise NotImplementedError
+
+    @torch.inference_mode()
+    def __call__(self, images: Iterable[Image.Image]) -> Vectors:
+        """float32 [n, d]."""
+        rows: list[Vectors] = []
+        for batch in batched(images, self.batch_size):
+            pixels = np.stack([network_input(image, self.tower) for image in batch])
+            padding = np.repeat(pixels[-1:], self.batch_size - len(batch), axis=0)
+            rows.append(self.features(torch.from_numpy(np.concatenate([pixels, padding])))[: len(batch)].numpy())
+        return np.concatenate(rows).astype(np.float32)
+
+
+class EfficientNetLite0(BatchedImageEncoder):
+    """ImageNet EfficientNet-Lite0; mean over the last feature map, 1280 values."""
+
+    def __init__(self, path: Path, tower: ImageTower, batch_size: int) -> None:
+        from efficientnet_lite_pytorch import EfficientNet
+
+        network = EfficientNet.from_name("efficientnet-lite0")
+        try:
+            # weights_only: the file is a zip of tensors with a restricted unpickler, never code
+            network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            raise _weights_fault(path, error) from error
+        super().__init__(network, tower, batch_size)
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """[b, 3, 224, 224] to [b, 1280]."""
+        maps: torch.Tensor = self.network.extract_features(pixels)  # type: ignore[operator]
+        return maps.mean(dim=(2, 3))
+
+
+def dinov2_state(path: Path) -> dict[str, torch.Tensor]:
+    """Parameters of a transformers ``Dinov2Model`` read from an ONNX graph that holds one under ``backbone``.
+
+    Exporters keep the names of biases and norms. Matrix weights lose theirs and hang, transposed, on
+    MatMul nodes named after their layer; position embeddings are cut into class and patch part, which
+    their shapes tell apart.
+
+    Raises:
+        MedhebError: not an ONNX file.
+    """
+    import onnx
+    from google.protobuf.message import DecodeError
+    from onnx import numpy_helper
+
+    try:
+        graph = onnx.load(path).graph
+    except (OSError, DecodeError, ValueError) as error:
+        raise _weights_fault(path, error) from error
+    tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
+    state = {name.removeprefix("backbone."): tensor for name, tensor in tensors.items() if name.startswith("backbone.")}
+    for node in graph.node:
+        match = re.fullmatch(r"/backbone/(encoder/layer\.\d+/.+)/MatMul", node.name)
+        if node.op_type == "MatMul" and match and node.input[1] in tensors:
+            state[match[1].replace("/", ".") + ".weight"] = tensors[node.input[1]].T
+    nameless = [tensor for name, tensor in tensors.items() if name.startswith("onnx::") and tensor.ndim == 3]
+    if len(nameless) == 2:
+        state["embeddings.position_embeddings"] = np.concatenate(sorted(nameless, key=lambda t: t.shape[1]), axis=1)
+    width = state["embeddings.cls_token"].shape[-1] if "embeddings.cls_token" in state else 0
+    state["embeddings.mask_token"] = np.zeros((1, width), dtype=np.float32)  # only used in pre-training
+    return {name: torch.from_numpy(np.array(tensor)) for name, tensor in state.items()}
+
+
+class DinoV2(BatchedImageEncoder):
+    """DINOv2-small backbone; mean over patch tokens after the final norm, 384 values."""
+
+    def __init__(self, path: Path, tower: ImageTower, batch_size: int) -> None:
+        from transformers import Dinov2Config, Dinov2Model
+
+        config = Dinov2Config(
+            hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14
+        )
+        try:
+            # from_pretrained renames the parameters of older exports; load_state_dict would not
+            network, info = Dinov2Model.from_pretrained(
+                None, config=config, state_dict=dinov2_state(path), output_loading_info=True
+            )
+        except (RuntimeError, ValueError) as error:
+            raise _weights_fault(path, error) from error
+        wrong = sorted(info["missing_keys"]) + sorted(info["unexpected_keys"]) + list(info["mismatched_keys"])
+        if wrong:  # transformers would fill the gaps at random
+            raise _weights_fault(path, ValueError(f"{len(wrong)} parameters do not fit, the first is {wrong[0]}"))
+        super().__init__(network, tower, batch_size)
+
+    def features(self, pixels: torch.Tensor) -> torch.Tensor:
+        """[b, 3, 224, 224] to [b, 384]."""
+        tokens: torch.Tensor = self.network(pixel_values=pixels).last_hidden_state
+        return tokens[:, 1:].mean(dim=1)
+
+
+class MeanPooledTransformer:
+    """A sentence encoder: mean over tokens, L2-normalised."""
+
+    def __init__(self, folder: Path, tower: TextTower, batch_size: int) -> None:
+        from transformers import AutoModel, AutoTokenizer
+        from transformers.utils.logging import disable_progress_bar
+
+        disable_progress_bar()
+
+        try:
+            self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            self.network = AutoModel.from_pretrained(
+                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
+            ).eval()
+        except (OSError, ValueError, RuntimeError) as error:
+            raise _weights_fault(folder, error) from error
+        self.max_tokens = tower.max_tokens
+        self.batch_size = batch_size
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> Vectors:
+        """float32 [n, d], unit rows. Texts beyond ``max_tokens`` tokens are cut at their end."""
+        tokens = self.tokenizer(list(texts), truncation=True, max_length=self.max_tokens)["input_ids"]
+        buckets: dict[int, list[int]] = {}
+        for position, ids in enumerate(tokens):
+            buckets.setdefault(-(-len(ids) // TOKEN_STEP) * TOKEN_STEP, []).append(position)
+        vectors: dict[int, Vectors] = {}
+        for length, positions in sorted(buckets.items()):
+            for batch in batched(positions, self.batch_size):
+                padded = [*batch, *[batch[-1]] * (self.batch_size - len(batch))]
+                ids = torch.full((self.batch_size, length), self.tokenizer.pad_token_id, dtype=torch.long)
+                mask = torch.zeros_like(ids)
+                for row, position in enumerate(padded):
+                    count = len(tokens[position])
+                    ids[row, :count] = torch.tensor(tokens[position])
+                    mask[row, :count] = 1
+                hidden = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
+                weight = mask[:, :, None].to(hidden.dtype)
+                mean = (hidden * weight).sum(dim=1) / weight.sum(dim=1)
+                unit = torch.nn.functional.normalize(mean, dim=1).numpy()
+                vectors.update(zip(batch, unit[: len(batch)], strict=True))
+        return np.stack([vectors[position] for position in range(len(texts))]).astype(np.float32)
+
+
+def load_image_encoder(tower: ImageTower, folder: Path, batch_size: int) -> BatchedImageEncoder:
+    """The image half that ``tower`` describes, from the unpacked package in ``folder``.
+
+    Raises:
+        MedhebError: the weights are missing or do not fit.
+    """
+    path = _present(folder / tower.path)
+    if tower.architecture == "efficientnet_lite0":
+        return EfficientNetLite0(path, tower, batch_size)
+    return DinoV2(path, tower, batch_size)
+
+
+def load_text_encoder(tower: TextTower, folder: Path, batch_size: int) -> MeanPooledTransformer:
+    """The text half that ``tower`` describes, from the unpacked package in ``folder``.
+
+    Raises:
+        MedhebError: the weights are missing or do not fit.
+    """
+    return MeanPooledTransformer(_present(folder / tower.path), tower, batch_size)
+
+
+def _present(path: Path) -> Path:
+    if not path.exists():
+        raise MedhebError(path, "is missing", "Fetch the model again: delete its folder and run again")
+    return path
