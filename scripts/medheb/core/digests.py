@@ -135,7 +135,7 @@ def read_sha256sums(lines: Iterable[str]) -> dict[str, str]:
         digest, rest = body[:64], body[64:]
         if len(digest) != 64 or not all(c in "0123456789abcdef" for c in digest) or not rest.startswith(" "):
             raise ValueError(f"line {number} is not '<sha256>  <path>'")
-        path = rest[1:].removeprefix(" ").removeprefix("*") if rest[1:2] in {" ", "*"} else rest[1:]
+        path = rest[2:] if rest[1:2] in {" ", "*"} else rest[1:]
         if escaped:
             path = path.replace("\\n", "\n").replace("\\r", "\r").replace("\\\\", "\\")
         found[path] = digest

@@ -15,14 +15,16 @@ VOLUME_NAME_SLICES = 3  # the published code names a volume by its first slices 
 class Pools:
     """Distinct candidates of a task and how queries use them.
 
-    ``distinct`` are the candidates in first-seen order; ``origin`` says in which record and at which
-    position each was first seen; ``members`` lists, by query, rows of ``distinct``, positive first.
-    ``repeated`` counts candidates that occurred more than once within one record.
+    ``distinct`` are the candidates in the order of their keys, so that no position in a task file can
+    help a model; ``origin`` says in which record and at which position each was first seen;
+    ``members`` lists each query's own candidates and ``positives`` its right one, as rows of
+    ``distinct``. ``repeated`` counts candidates that occurred more than once within one record.
     """
 
     distinct: list[Rendered]
     origin: list[tuple[int, int]]
     members: list[list[int]]
+    positives: list[int]
     repeated: int
 
 
@@ -39,20 +41,17 @@ def identity(rendered: Rendered, rule: Literal["content", "name"]) -> str:
 
 def build_pools(candidates: Sequence[Sequence[Rendered]], rule: Literal["content", "name"]) -> Pools:
     """Find the distinct candidates. Within a record a repeated candidate is ranked once."""
-    row_of: dict[str, int] = {}
-    distinct: list[Rendered] = []
-    origin: list[tuple[int, int]] = []
-    members: list[list[int]] = []
-    repeated = 0
+    first_seen: dict[str, tuple[Rendered, tuple[int, int]]] = {}
     for record, items in enumerate(candidates):
-        rows: dict[int, None] = {}
         for position, item in enumerate(items):
-            name = identity(item, rule)
-            if name not in row_of:
-                row_of[name] = len(distinct)
-                distinct.append(item)
-                origin.append((record, position))
-            rows[row_of[name]] = None
-        repeated += len(items) - len(rows)
-        members.append(list(rows))
-    return Pools(distinct, origin, members, repeated)
+            first_seen.setdefault(identity(item, rule), (item, (record, position)))
+    ordered = sorted(first_seen.items(), key=lambda entry: entry[1][0].key)
+    row_of = {name: row for row, (name, _) in enumerate(ordered)}
+    members = [sorted({row_of[identity(item, rule)] for item in items}) for items in candidates]
+    return Pools(
+        distinct=[item for _, (item, _) in ordered],
+        origin=[origin for _, (_, origin) in ordered],
+        members=members,
+        positives=[row_of[identity(items[0], rule)] for items in candidates],
+        repeated=sum(len(items) - len(rows) for items, rows in zip(candidates, members, strict=True)),
+    )

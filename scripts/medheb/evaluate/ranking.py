@@ -62,20 +62,21 @@ def rank_one(scores: NDArray[np.float32], positive: NDArray[np.bool_], tolerance
     )
 
 
-def rank_local(queries: Vectors, pool: Vectors, members: Sequence[Sequence[int]], tolerance: float) -> list[Ranked]:
+def rank_local(
+    queries: Vectors, pool: Vectors, members: Sequence[Sequence[int]], positives: Sequence[int], tolerance: float
+) -> list[Ranked]:
     """Rank each query against its own candidates.
 
     Args:
         queries: float32 [n, d], unit rows.
         pool: float32 [m, d], vectors of all distinct candidates.
-        members: for each query the rows of ``pool`` that are its candidates, its positive first.
+        members: for each query the rows of ``pool`` that are its candidates.
+        positives: for each query the row of ``pool`` that is right.
         tolerance: scores closer than this are equal.
     """
     results: list[Ranked] = []
-    for query, rows in zip(queries, members, strict=True):
-        positive = np.zeros(len(rows), dtype=np.bool_)
-        positive[0] = True
-        results.append(rank_one(pool[list(rows)] @ query, positive, tolerance))
+    for query, rows, positive in zip(queries, members, positives, strict=True):
+        results.append(rank_one(pool[list(rows)] @ query, np.array(rows) == positive, tolerance))
     return results
 
 

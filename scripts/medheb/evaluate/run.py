@@ -68,7 +68,7 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
             rendered = render_task(run, task, RENDERERS[run.models[model_id].adapter.name])
             store = Store(run.layout.store(model_id) / receipt.fingerprint)
             pools, ranked = _rank(run, rendered, store)
-            table = _per_query(run, pools, ranked)
+            table = _per_query(run, task, pools, ranked)
             score = score.model_copy(
                 update={
                     "task_digest": json_digest(as_json(rendered.records)),
@@ -99,20 +99,18 @@ def _rank(run: Run, rendered: RenderedTask, store: Store) -> tuple[Pools, list[R
     tolerance = run.protocol.tie_tolerance
     try:
         if rendered.task.pool == "global":
-            return pools, rank_global(queries, vectors, [rows[0] for rows in pools.members], tolerance)
-        return pools, rank_local(queries, vectors, pools.members, tolerance)
+            return pools, rank_global(queries, vectors, pools.positives, tolerance)
+        return pools, rank_local(queries, vectors, pools.members, pools.positives, tolerance)
     except ValueError as error:
         where = f"task {rendered.task.task}"
         raise MedhebError(where, f"cannot be ranked: {error}", "Delete the model's embeddings and run again") from error
 
 
-def _per_query(run: Run, pools: Pools, ranked: list[Ranked]) -> list[dict[str, Any]]:
+def _per_query(run: Run, task: Task, pools: Pools, ranked: list[Ranked]) -> list[dict[str, Any]]:
     table: list[dict[str, Any]] = []
     for row, (result, members) in enumerate(zip(ranked, pools.members, strict=True)):
         counts = (result.above, result.tied, result.positives)
-        # A global pool is all distinct candidates; a local pool only the record's own.
-        pool_rows = members if result.pool == len(members) else range(len(pools.distinct))
-        top = [pool_rows[position] for position in result.top]
+        top = result.top.tolist() if task.pool == "global" else [members[place] for place in result.top]
         table.append(
             {
                 "row": row,
@@ -132,7 +130,7 @@ def _per_query(run: Run, pools: Pools, ranked: list[Ranked]) -> list[dict[str, A
                 "top_row": [pools.origin[place][0] for place in top],
                 "top_position": [pools.origin[place][1] for place in top],
                 "top_score": result.top_score.tolist(),
-                "top_positive": [place == members[0] for place in top],
+                "top_positive": [place == pools.positives[row] for place in top],
             }
         )
     return table

@@ -1,0 +1,54 @@
+# make setup | demo | test | bench | lock | help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+export PYTHONNOUSERSITE := 1
+
+.PHONY: help setup demo test check unit bench fix lock clean-demo
+
+help:  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY)  ## make .venv with the pinned requirements
+
+$(READY): envs/core.txt envs/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed; name one with: make setup PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r envs/core.txt -r envs/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -e .
+	@touch $@
+
+demo: $(READY)  ## run the whole chain on real images with real small models
+	$(BIN)/python -m medheb run --config config/demo.yaml --cores $(CORES)
+
+test: check unit  ## style, types, workflow checks and all tests
+
+check: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/snakefmt --check Snakefile workflow
+	$(BIN)/mypy
+	$(BIN)/python -m medheb schema
+	$(BIN)/snakemake --lint
+
+unit: $(READY)
+	$(BIN)/pytest -n $(CORES)
+
+bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
+	$(BIN)/python benchmarks/run.py
+
+fix: $(READY)  ## mend formatting, generated schemas and the default configuration
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+	$(BIN)/snakefmt Snakefile workflow
+	$(BIN)/python -m medheb schema --fix
+
+lock:  ## pin envs/*.in and all that they bring into envs/*.txt
+	$(PYTHON) scripts/lock.py
+
+clean-demo:  ## delete the demo's results
+	rm -rf results/demo

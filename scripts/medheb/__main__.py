@@ -1,0 +1,5 @@
+"""``python -m medheb``: what the rules call."""
+
+from medheb.cli import main
+
+main()

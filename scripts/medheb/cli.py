@@ -1,0 +1,274 @@
+"""The command line. One sub-command a step, so that every step runs and is tested without Snakemake.
+
+Heavy modules are imported by the command that needs them: each cluster job starts this file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from medheb import __version__
+from medheb.core.errors import MedhebError
+from medheb.core.log import scrub, set_up_logging
+from medheb.core.status import Status
+from medheb.manifest.load import Run, load_config, load_run, merge
+
+DEFAULT_CONFIG = Path("config/config.yaml")
+
+app = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Rebuild the MedHEB benchmark, evaluate embedding models on it, audit the result. "
+    "Usually Snakemake calls these steps for you: `snakemake all`, or `make demo` to see it work.",
+)
+audit_app = typer.Typer(no_args_is_help=True, help="Digests and Merkle roots of everything that led to a number.")
+app.add_typer(audit_app, name="audit")
+
+Threads = Annotated[int, typer.Option(min=1, help="CPU threads of the networks.")]
+DatasetId = Annotated[str, typer.Argument(help="Source id, the name of its manifest.")]
+TaskId = Annotated[str, typer.Argument(help="Task key of tasks.tsv.")]
+ModelId = Annotated[str, typer.Argument(help="Model id of models.yaml.")]
+
+
+class State:
+    """Options given before the sub-command."""
+
+    config_files: tuple[Path, ...] = (DEFAULT_CONFIG,)
+    overrides: dict[str, Any] = {}  # noqa: RUF012 - replaced as a whole by the callback
+
+
+def current_run() -> Run:
+    """The run that the options describe."""
+    return load_run(load_config(State.config_files, State.overrides))
+
+
+def parse_override(text: str) -> dict[str, Any]:
+    """``a.b=value`` as nested mappings; the value is JSON or plain text."""
+    key, sign, value = text.partition("=")
+    if not sign or not key:
+        raise MedhebError(f"--set {text}", "is not KEY=VALUE", "Write for example --set protocol=release")
+    try:
+        parsed: Any = json.loads(value)
+    except ValueError:
+        parsed = value
+    for part in reversed(key.split(".")):
+        parsed = {part: parsed}
+    nested: dict[str, Any] = parsed
+    return nested
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    config: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Configuration file; repeat it to lay later files over earlier ones. Default: config/config.yaml"
+        ),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="One option on top, e.g. --set protocol=release")
+    ] = None,
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
+) -> None:
+    """Options of every sub-command."""
+    set_up_logging()
+    State.config_files = tuple(config or [DEFAULT_CONFIG])
+    State.overrides = {}
+    for text in set_ or []:
+        State.overrides = merge(State.overrides, parse_override(text))
+
+
+def _tell(status: Status) -> None:
+    """A blocked or failed status is a result, so the exit code stays 0; the report shows it."""
+    if not status.ok:
+        typer.echo(f"{status.state}: {status.reason}. {status.remedy}", err=True)
+
+
+def _limit_threads(threads: int) -> None:
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = str(threads)
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+@app.command()
+def fetch(dataset: DatasetId) -> None:
+    """Download one source and unpack it, or record why it is blocked."""
+    from medheb.fetch.source import fetch_source
+
+    _tell(fetch_source(current_run(), dataset))
+
+
+@app.command("fetch-model")
+def fetch_model(model: ModelId) -> None:
+    """Download one model's weights and unpack them, or record why they are blocked."""
+    from medheb.fetch.source import fetch_model as fetch_weights
+
+    _tell(fetch_weights(current_run(), model))
+
+
+@app.command()
+def build(dataset: DatasetId) -> None:
+    """Build one source's images and their inventory."""
+    from medheb.build.run import build_images
+
+    _tell(build_images(current_run(), dataset))
+
+
+@app.command()
+def index(task: TaskId) -> None:
+    """Build one task JSON."""
+    from medheb.index.run import build_index
+
+    _tell(build_index(current_run(), task))
+
+
+@app.command()
+def bridge(model: ModelId, threads: Threads = 2) -> None:
+    """Fit the bridge between image and text space of a dual encoder."""
+    _limit_threads(threads)
+    from medheb.embed.bridge import fit_model_bridge
+
+    _tell(fit_model_bridge(current_run(), model))
+
+
+@app.command()
+def embed(model: ModelId, dataset: DatasetId, threads: Threads = 2) -> None:
+    """Embed every distinct input of one source's tasks that the store lacks."""
+    _limit_threads(threads)
+    from medheb.embed.run import embed_inputs
+
+    _tell(embed_inputs(current_run(), model, dataset))
+
+
+@app.command()
+def evaluate(model: ModelId, task: TaskId) -> None:
+    """Score one model on one task from stored vectors."""
+    from medheb.evaluate.run import evaluate_task
+
+    _tell(evaluate_task(current_run(), model, task))
+
+
+@app.command()
+def report() -> None:
+    """Write the report of whatever has been scored."""
+    from medheb.report.run import collect_report
+
+    collect_report(current_run())
+
+
+@app.command()
+def leaderboard() -> None:
+    """Print the leaderboard of a finished run."""
+    from medheb.report.terminal import print_leaderboard
+
+    print_leaderboard(current_run())
+
+
+@app.command("require-complete")
+def require_complete(marker: Annotated[Path, typer.Argument(help="File to write if nothing is missing.")]) -> None:
+    """End with exit code 2 if any cell of the report is missing (strict: true)."""
+    from medheb.core.files import write_text
+    from medheb.report.complete import missing_cells
+
+    missing = missing_cells(current_run())
+    for cell in missing:
+        typer.echo(f"missing: {cell}", err=True)
+    if missing:
+        raise typer.Exit(2)
+    write_text(marker, "complete\n")
+
+
+@app.command()
+def run(
+    config: Annotated[Path | None, typer.Option(help="Configuration laid over config/config.yaml.")] = None,
+    cores: Annotated[int, typer.Option(min=1, help="CPU cores to use.")] = os.cpu_count() or 1,
+) -> None:
+    """Run the whole workflow here, with progress, and end with the leaderboard. `make demo` calls this.
+
+    A run that was killed is taken up where it stopped.
+    """
+    from medheb.driver import run_workflow
+
+    raise typer.Exit(run_workflow(config, cores))
+
+
+@app.command()
+def retry() -> None:
+    """Forget everything that is blocked or failed, so that the next run tries it again."""
+    from medheb.driver import forget_trouble
+
+    for path in forget_trouble(current_run()):
+        typer.echo(f"will be tried again: {path}")
+
+
+@app.command()
+def schema(
+    fix: Annotated[bool, typer.Option("--fix", help="Rewrite the files that differ.")] = False,
+    root: Annotated[Path, typer.Option(help="Repository root.")] = Path(),
+) -> None:
+    """Check that JSON Schemas and config/config.yaml match the typed models."""
+    from medheb.manifest.schema import drifted, regenerate
+
+    differing = regenerate(root) if fix else drifted(root)
+    for path in differing:
+        typer.echo(f"{'rewritten' if fix else 'differs from the models'}: {path}")
+    if differing and not fix:
+        typer.echo("Mend them with: medheb schema --fix", err=True)
+        raise typer.Exit(1)
+
+
+@audit_app.command("record")
+def audit_record(dataset: DatasetId) -> None:
+    """Hash one source's built files and write its digests."""
+    from medheb.audit.record import record_digests
+
+    record_digests(current_run(), dataset)
+
+
+@audit_app.command("roots")
+def audit_roots() -> None:
+    """Write the Merkle roots of sources, task files and scores."""
+    from medheb.audit.roots import write_roots
+
+    write_roots(current_run())
+
+
+@audit_app.command("verify")
+def audit_verify(
+    source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
+    level: Annotated[
+        Literal["L1", "L2"], typer.Option(help="L1: file bytes; L2: also what they say (pixels, JSON).")
+    ] = "L2",
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+) -> None:
+    """Check every file against the recorded digests: identical, equivalent, mismatch, missing, extra, unreadable."""
+    from medheb.audit.commands import verify_command
+
+    raise typer.Exit(verify_command(current_run(), source, level, as_json))
+
+
+def main() -> None:
+    """Entry point: a refusal is one line on stderr and exit code 1."""
+    try:
+        app()
+    except MedhebError as error:
+        print(scrub(f"error: {error}"), file=sys.stderr)
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

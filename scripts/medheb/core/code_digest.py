@@ -1,0 +1,64 @@
+"""Digest of the code behind a step, so that changed code reruns exactly the steps that use it.
+
+Comments, docstrings and layout do not count: a comment must never rerun a GPU job. Snakemake itself
+does not notice a changed library module.
+"""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+from medheb.core.digests import json_digest, sha256_bytes
+
+PACKAGE = "medheb"
+
+
+ROOT = Path(__file__).resolve().parent.parent  # the package's folder
+
+
+@cache
+def module_path(module: str) -> Path | None:
+    """File of a module of this package, None if it is no module (an imported name, say)."""
+    stem = ROOT.joinpath(*module.split(".")[1:])
+    for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
+        if path.is_file():
+            return path
+    return None
+
+
+@cache
+def _parse(module: str) -> tuple[str, tuple[str, ...]]:
+    """Digest of a module's code, and the modules of this package that it imports."""
+    path = module_path(module)
+    if path is None:
+        raise ModuleNotFoundError(module)
+    tree = ast.parse(path.read_bytes())
+    imported: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
+            imported.add(node.module)
+            imported.update(f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            match node.body:
+                case [ast.Expr(value=ast.Constant(value=str()) as docstring), *_]:
+                    docstring.value = ""
+    digest = sha256_bytes(ast.dump(tree, annotate_fields=False).encode())
+    return digest, tuple(sorted(name for name in imported if module_path(name)))
+
+
+@cache
+def code_digest(module: str) -> str:
+    """Short digest over ``module`` and every module of this package that it imports, directly or not."""
+    seen: dict[str, str] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen[name], imported = _parse(name)
+        waiting.extend(imported)
+    return json_digest(seen)[:16]

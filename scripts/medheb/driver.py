@@ -1,0 +1,127 @@
+"""Run the workflow on this machine from one command, and take up runs that were killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from medheb.core.errors import MedhebError
+from medheb.core.status import read_status
+from medheb.manifest.load import Run, load_config, load_run
+
+BASE_CONFIG = Path("config/config.yaml")
+
+
+def run_workflow(config: Path | None, cores: int) -> int:
+    """Run ``snakemake all`` with progress, then print the leaderboard. Returns the exit code.
+
+    Raises:
+        MedhebError: not the repository's folder, or another Snakemake works in it.
+    """
+    if not Path("Snakefile").exists():
+        raise MedhebError(Path.cwd(), "holds no Snakefile", "Run this in the root of the repository")
+    run = load_run(load_config([BASE_CONFIG, *([config] if config else [])]))
+    for path in forget_trouble(run):
+        print(f"trying again: {path}", flush=True)
+    options = ["--configfile", str(config)] if config else []
+    if _stale_lock():
+        _snakemake(["--unlock", *options])
+        print("an earlier run was killed; going on where it stopped", flush=True)
+    dry = subprocess.run(_command(["all", "-n", "--quiet", *options]), capture_output=True, text=True, check=False)
+    if dry.returncode == 0 and "Nothing to be done" in dry.stdout + dry.stderr:
+        print("nothing to be done: everything is up to date", flush=True)
+        code = 0
+    else:
+        code = _snakemake(["all", "--cores", str(cores), "--logger", "medheb", *options])
+    if (run.layout.report / "summary.json").exists():
+        from medheb.report.terminal import print_leaderboard
+
+        print_leaderboard(run)
+    return code
+
+
+def forget_trouble(run: Run) -> list[Path]:
+    """Delete every result whose status is not ok, so that Snakemake makes it again. Returns what was deleted."""
+    return [path for path in _troubled(run) if _delete(path)]
+
+
+def _troubled(run: Run) -> Iterator[Path]:
+    layout = run.layout
+    for dataset, manifest in run.datasets.items():
+        if _not_ok(layout.source_status(dataset)):
+            yield layout.source_status(dataset)
+        if _holds_trouble(layout.inventory(manifest.images, dataset)):
+            yield layout.inventory(manifest.images, dataset)
+    for task in run.tasks.values():
+        if _not_ok(layout.task_status(task.index)):
+            yield layout.task_status(task.index)
+    for model in run.models:
+        for path in (layout.model_status(model), layout.bridge_status(model)):
+            if _not_ok(path):
+                yield path
+        for dataset in run.datasets:
+            if _holds_trouble(layout.embedded(model, dataset)):
+                yield layout.embedded(model, dataset)
+        for key in run.tasks:
+            if _holds_trouble(layout.score(model, key)):
+                yield layout.score(model, key)
+
+
+def _not_ok(path: Path) -> bool:
+    try:
+        return path.exists() and not read_status(path).ok
+    except MedhebError:
+        return True
+
+
+def _holds_trouble(path: Path) -> bool:
+    """Inventories, receipts and scores hold a status among other things."""
+    try:
+        return path.exists() and json.loads(path.read_bytes())["status"]["state"] != "ok"
+    except (ValueError, KeyError, TypeError):
+        return True
+
+
+def _delete(path: Path) -> bool:
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _stale_lock() -> bool:
+    """True if a lock is left from a dead run.
+
+    Raises:
+        MedhebError: a live Snakemake works in this folder.
+    """
+    locks = Path(".snakemake/locks")
+    if not locks.is_dir() or not any(locks.iterdir()):
+        return False
+    here = Path.cwd()
+    for process in psutil.process_iter(["pid", "cmdline", "cwd"]):
+        info = process.info
+        words = info["cmdline"] or []
+        if info["pid"] == os.getpid() or not info["cwd"] or Path(info["cwd"]) != here:
+            continue
+        if any(Path(word).name == "snakemake" or word == "snakemake" for word in words[:4]):
+            raise MedhebError(here, f"is in use by Snakemake process {info['pid']}", "Wait for it, or stop it first")
+    return True
+
+
+def _command(arguments: list[str]) -> list[str]:
+    return [sys.executable, "-m", "snakemake", *arguments]
+
+
+def _snakemake(arguments: list[str]) -> int:
+    environment = dict(os.environ)
+    # Rules call plain `python`; it must be the one that runs now.
+    environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", "")])
+    if shutil.which("python", path=environment["PATH"]) is None:
+        raise MedhebError(sys.executable, "has no `python` beside it", "Use `make setup` and its .venv")
+    return subprocess.run(_command(arguments), env=environment, check=False).returncode

@@ -1,0 +1,174 @@
+"""What the Snakefile asks of the package: the selection of a run, and the inputs of each rule.
+
+Rules hold no logic. Everything here is cheap (no hashing, no reading of data), because every job on a
+cluster parses the Snakefile again.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medheb.core.code_digest import code_digest
+from medheb.core.digests import json_digest
+from medheb.manifest.load import Run, load_config, load_run
+from medheb.manifest.task import Task
+
+STEPS = {
+    "fetch": "medheb.fetch.source",
+    "build": "medheb.build.run",
+    "index": "medheb.index.run",
+    "bridge": "medheb.embed.bridge",
+    "embed": "medheb.embed.run",
+    "evaluate": "medheb.evaluate.run",
+    "report": "medheb.report.run",
+    "audit": "medheb.audit.record",
+}
+
+
+class Plan:
+    """Wildcards and inputs of a run, for the rules.
+
+    Args:
+        config: Snakemake's merged configuration.
+        config_files: the files that it was merged from, in order.
+        overrides: what ``--config`` set on top.
+    """
+
+    def __init__(self, config: Mapping[str, Any], config_files: Sequence[str], overrides: Mapping[str, Any]) -> None:
+        files = [Path(path) for path in config_files]
+        self.run: Run = load_run(load_config(files, overrides))
+        options = [part for path in config_files for part in ("--config", path)]
+        options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
+        # The command of every rule; part of no parameter, so that another --config reruns nothing by itself.
+        self.command = f"python -m medheb {shlex.join(options)}"
+
+    # wildcards
+    @property
+    def datasets(self) -> list[str]:
+        """Sources of this run."""
+        return list(self.run.datasets)
+
+    @property
+    def tasks(self) -> list[str]:
+        """Tasks of this run."""
+        return list(self.run.tasks)
+
+    @property
+    def models(self) -> list[str]:
+        """Models of this run."""
+        return list(self.run.models)
+
+    def code(self, step: str) -> str:
+        """Digest of the code behind a step: a parameter of its rule."""
+        return code_digest(STEPS[step])
+
+    # parameters: what of the manifests decides a step's result
+    def fetch_settings(self, dataset: str) -> str:
+        """Host, files and unpack rules of a source."""
+        manifest = self.run.datasets[dataset]
+        return json_digest(manifest.model_dump(mode="json", include={"host", "files", "unpack"}))[:16]
+
+    def build_settings(self, dataset: str) -> str:
+        """Recipe, version and options of a source."""
+        return json_digest(self.run.datasets[dataset].model_dump(mode="json", include={"recipe", "images"}))[:16]
+
+    def index_settings(self, index: str) -> str:
+        """Row of the task table and the sampling seed."""
+        return json_digest([self._by_index(index).model_dump(mode="json"), self.run.config.seed])[:16]
+
+    def model_settings(self, model: str) -> str:
+        """Adapter of a model."""
+        return json_digest(self.run.models[model].adapter.model_dump(mode="json"))[:16]
+
+    def evaluate_settings(self) -> str:
+        """Protocol, seed and interval options."""
+        config = self.run.config
+        return json_digest([self.run.protocol.model_dump(), config.seed, config.evaluate.model_dump()])[:16]
+
+    def report_settings(self) -> str:
+        """Everything that a report says without reading it from a result."""
+        manifests = [entry.model_dump(mode="json") for entry in self.run.datasets.values()]
+        models = [entry.model_dump(mode="json") for entry in self.run.models.values()]
+        return json_digest([manifests, models, self.run.config.report.model_dump(), self.run.protocol.model_dump()])[
+            :16
+        ]
+
+    # inputs
+    def inventory(self, dataset: str) -> str:
+        """Inventory that ``build`` writes for a source."""
+        return str(self.run.layout.inventory(self.run.datasets[dataset].images, dataset))
+
+    def images_folder(self, dataset: str) -> str:
+        """Image folder of a source, from the benchmark folder."""
+        return self.run.datasets[dataset].images
+
+    def inventories_of_index(self, index: str) -> list[str]:
+        """Inventories of a task's sources."""
+        return [self.inventory(source) for source in self._by_index(index).sources]
+
+    def inventories_for_bridge(self, model: str) -> list[str]:
+        """Inventories of a bridge's training sources."""
+        bridge = self.run.models[model].bridge
+        return [self.inventory(source) for source in bridge.train_sources] if bridge else []
+
+    def task_of(self, index: str) -> str:
+        """Key of the task that an index path belongs to."""
+        return self._by_index(index).task
+
+    def index(self, task: str) -> str:
+        """Task JSON of a task."""
+        return str(self.run.layout.task_index(self.run.tasks[task].index))
+
+    def task_inventories(self, task: str) -> list[str]:
+        """Inventories of a task's sources."""
+        return self.inventories_of_index(self.run.tasks[task].index)
+
+    def embed_inputs(self, model: str, dataset: str) -> list[str]:
+        """All that one embedding job reads: the model, and the task files and inventories of its source."""
+        layout = self.run.layout
+        needed = [layout.model_status(model)]
+        if self.run.models[model].bridge:
+            needed.append(layout.bridge_status(model))
+        inputs = [str(path) for path in needed]
+        for task in self.run.home_tasks(dataset):
+            inputs += [str(layout.task_index(task.index)), *self.inventories_of_index(task.index)]
+        return list(dict.fromkeys(inputs))
+
+    def receipt(self, model: str, task: str) -> str:
+        """Receipt of the embedding job that serves a task."""
+        return str(self.run.layout.embedded(model, self.run.tasks[task].sources[0]))
+
+    def scores(self) -> list[str]:
+        """All scores of the run."""
+        return [str(self.run.layout.score(model, task)) for model in self.models for task in self.tasks]
+
+    def all_inventories(self) -> list[str]:
+        """Inventories of all sources."""
+        return [self.inventory(dataset) for dataset in self.datasets]
+
+    def all_indices(self) -> list[str]:
+        """All task JSONs."""
+        return [self.index(task) for task in self.tasks]
+
+    def all_digests(self) -> list[str]:
+        """Digest files of all sources."""
+        return [str(self.run.layout.audit / dataset / "digests.json") for dataset in self.datasets]
+
+    def dataset_targets(self, dataset: str) -> list[str]:
+        """What ``snakemake dataset_<id>`` makes: the source and everything that depends on it."""
+        tasks = [task.task for task in self.run.tasks.values() if dataset in task.sources]
+        scores = [str(self.run.layout.score(model, task)) for model in self.models for task in tasks]
+        digests = str(self.run.layout.audit / dataset / "digests.json")
+        return [self.inventory(dataset), digests, *[self.index(task) for task in tasks], *scores]
+
+    def _by_index(self, index: str) -> Task:
+        return next(task for task in self.run.tasks.values() if task.index == index)
+
+
+def json_value(value: Any) -> str:
+    """A value as ``--set`` reads it back."""
+    return json.dumps(value)

@@ -1,0 +1,49 @@
+"""Statuses say what and what to do; logs say no secrets."""
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from medheb.core.errors import BlockedError, MedhebError
+from medheb.core.log import ScrubbingFormatter, scrub
+from medheb.core.status import OK, Status, first_trouble, read_status, status_of, write_status
+
+
+def test_blocked_and_failed_become_statuses(tmp_path: Path) -> None:
+    blocked = status_of(BlockedError("kvasir", "needs a token", "Set HF_TOKEN"), "fetch kvasir")
+    failed = status_of(MedhebError("a.zip", "is cut off", "Delete it"), "fetch kvasir")
+    assert (blocked.state, failed.state) == ("blocked", "failed")
+    write_status(tmp_path / "status.json", blocked)
+    assert read_status(tmp_path / "status.json") == blocked
+    assert first_trouble([OK, failed, blocked]) is failed
+    assert first_trouble([OK]).ok
+
+
+def test_damaged_status_names_file_and_remedy(tmp_path: Path) -> None:
+    path = tmp_path / "status.json"
+    path.write_text("{}")
+    with pytest.raises(MedhebError, match=r"status\.json: is not a status file.*Delete it"):
+        read_status(path)
+
+
+def test_secrets_are_blanked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_API_KEY", "canary-8c1f")
+    text = "token hf_abcdefghijkl, canary-8c1f, https://user:pass@host/x, Authorization: Bearer abc.def"
+    for secret in ("hf_abcdefghijkl", "canary-8c1f", "user:pass", "abc.def"):
+        assert secret not in scrub(text)
+    assert "host/x" in scrub(text)
+
+
+def test_tracebacks_are_scrubbed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "canary-8c1f")
+    try:
+        raise RuntimeError("failed with canary-8c1f")
+    except RuntimeError as error:
+        record = logging.LogRecord("medheb", logging.ERROR, "", 0, "no", (), (type(error), error, error.__traceback__))
+    assert "canary-8c1f" not in ScrubbingFormatter().format(record)
+
+
+def test_status_refuses_unknown_states() -> None:
+    with pytest.raises(ValueError, match="state"):
+        Status.model_validate({"state": "fine"})

@@ -1,0 +1,99 @@
+"""Ranks: ties shared, order and names without influence, gifts refused."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medheb.evaluate.metrics import expected
+from medheb.evaluate.pools import build_pools
+from medheb.evaluate.ranking import rank_global, rank_local, rank_one
+from medheb.evaluate.score import METRICS
+from medheb.models.base import ImageRef, Rendered
+
+
+def text(content: str) -> Rendered:
+    return Rendered("text", text=content)
+
+
+@given(
+    scores=st.lists(st.sampled_from([0.1, 0.2, 0.3]), min_size=2, max_size=12),
+    seed=st.integers(0, 1000),
+)
+def test_order_of_candidates_changes_nothing(scores: list[float], seed: int) -> None:
+    values = np.array(scores, dtype=np.float32)
+    positive = np.arange(len(values)) == 0
+    order = np.random.default_rng(seed).permutation(len(values))
+    plain, shuffled = rank_one(values, positive, 1e-6), rank_one(values[order], positive[order], 1e-6)
+    assert (plain.above, plain.tied, plain.positives) == (shuffled.above, shuffled.tied, shuffled.positives)
+
+
+def test_scores_within_tolerance_tie() -> None:
+    ranked = rank_one(np.array([0.5, 0.5 + 4e-7, 0.6, 0.1], dtype=np.float32), np.arange(4) == 0, 1e-6)
+    assert (ranked.above, ranked.tied, ranked.positives) == (1, 2, 1)
+    assert ranked.top.tolist()[0] == 2
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_unusable_scores_are_refused(bad: float) -> None:
+    with pytest.raises(ValueError, match="not finite"):
+        rank_one(np.array([bad, 0.1], dtype=np.float32), np.arange(2) == 0, 1e-6)
+
+
+def test_pool_without_positive_is_refused() -> None:
+    with pytest.raises(ValueError, match="no candidate"):
+        rank_one(np.array([0.2, 0.1], dtype=np.float32), np.zeros(2, dtype=bool), 1e-6)
+
+
+def test_constant_vectors_score_exactly_chance_locally_and_globally() -> None:
+    pool = np.full((7, 4), 0.5, dtype=np.float32)
+    queries = np.full((3, 4), 0.5, dtype=np.float32)
+    members = [[0, 1], [1, 2, 3], [3, 4, 5, 6]]
+    for ranked, size in zip(rank_local(queries, pool, members, [0, 1, 3], 1e-6), (2, 3, 4), strict=True):
+        assert expected("hit@1", ranked.above, ranked.tied, ranked.positives) == pytest.approx(1 / size, abs=1e-12)
+    for ranked in rank_global(queries, pool, [0, 1, 3], 1e-6):
+        assert expected("hit@1", ranked.above, ranked.tied, ranked.positives) == pytest.approx(1 / 7, abs=1e-12)
+
+
+def test_closed_form_agrees_with_monte_carlo() -> None:
+    rng = np.random.default_rng(1)
+    scores = np.array([0.3, 0.3, 0.3, 0.5, 0.1, 0.3], dtype=np.float32)
+    ranked = rank_one(scores, np.arange(6) == 0, 1e-6)
+    for metric in METRICS:
+        gains = []
+        for _ in range(20_000):
+            jitter = scores + rng.random(6) * 1e-3
+            rank = 1 + int((jitter > jitter[0]).sum())
+            gains.append((1.0 if metric.startswith("hit") else 1 / rank) if rank <= int(metric[-1]) else 0.0)
+        assert expected(metric, ranked.above, ranked.tied, 1) == pytest.approx(np.mean(gains), abs=0.015)
+
+
+def test_global_equals_local_with_full_lists() -> None:
+    rng = np.random.default_rng(2)
+    pool, queries = (rng.standard_normal((n, 8)).astype(np.float32) for n in (300, 260))
+    positives = rng.integers(0, 300, 260).tolist()
+    everywhere = rank_global(queries, pool, positives, 1e-6)
+    listed = rank_local(queries, pool, [list(range(300))] * 260, positives, 1e-6)
+    assert [(r.above, r.tied, r.pool) for r in everywhere] == [(r.above, r.tied, r.pool) for r in listed]
+
+
+def test_pools_tell_candidates_apart_by_content() -> None:
+    same_name = [
+        Rendered("volume", images=(ImageRef("a", "1"), ImageRef("b", "2"), ImageRef("c", "3"), ImageRef("d", last)))
+        for last in ("4", "5")
+    ]
+    by_content = build_pools([[same_name[0], text("x")], [same_name[1], text("x")]], "content")
+    by_name = build_pools([[same_name[0], text("x")], [same_name[1], text("x")]], "name")
+    assert (len(by_content.distinct), len(by_name.distinct)) == (3, 2)
+
+
+def test_position_in_the_file_has_no_influence_on_pools() -> None:
+    rows = [[text("yes"), text("no"), text("maybe")], [text("no"), text("yes")]]
+    shuffled = [[rows[0][0], rows[0][2], rows[0][1]], rows[1]]
+    first, second = build_pools(rows, "content"), build_pools(shuffled, "content")
+    assert (first.distinct, first.members, first.positives) == (second.distinct, second.members, second.positives)
+
+
+def test_repeated_candidates_are_ranked_once_and_counted() -> None:
+    pools = build_pools([[text("a"), text("b"), text("b"), text("a")]], "content")
+    assert (len(pools.members[0]), pools.repeated) == (2, 2)

@@ -1,0 +1,47 @@
+# audit: digests of everything that led to a number; reads all, writes nothing else
+
+
+rule record_digests:
+    """Hash one source's built files and compare them with its inventory."""
+    input:
+        lambda wildcards: PLAN.inventory(wildcards.dataset),
+    output:
+        f"{RESULTS}/audit/{{dataset}}/digests.json",
+    log:
+        f"{RESULTS}/logs/audit/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/audit/{{dataset}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=120,
+    params:
+        code=lambda _: PLAN.code("audit"),
+    shell:
+        "{MEDHEB} audit record {wildcards.dataset} > {log} 2>&1"
+
+
+rule audit:
+    """Merkle roots of sources, task files and scores."""
+    input:
+        digests=PLAN.all_digests(),
+        indices=PLAN.all_indices(),
+        scores=PLAN.scores(),
+    output:
+        f"{RESULTS}/audit/roots.json",
+    log:
+        f"{RESULTS}/logs/audit/roots.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/audit/roots.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    params:
+        code=lambda _: PLAN.code("audit"),
+    shell:
+        "{MEDHEB} audit roots > {log} 2>&1"

@@ -1,0 +1,48 @@
+# embed: the GPU job of the benchmark; one model load for all tasks of a source
+
+
+rule fit_bridge:
+    """Fit the bridge between the two towers of a dual encoder on its training sources."""
+    input:
+        model=f"{RESULTS}/models/{{model}}/status.json",
+        inventories=lambda wildcards: PLAN.inventories_for_bridge(wildcards.model),
+    output:
+        f"{RESULTS}/models/{{model}}/bridge.json",
+    log:
+        f"{RESULTS}/logs/fit_bridge/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fit_bridge/{{model}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=60,
+    params:
+        settings=lambda wildcards: PLAN.model_settings(wildcards.model),
+        code=lambda _: PLAN.code("bridge"),
+    shell:
+        "{MEDHEB} bridge {wildcards.model} --threads {threads} > {log} 2>&1"
+
+
+rule embed_inputs:
+    """Embed every distinct input of one source's tasks that the store lacks."""
+    input:
+        lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.dataset),
+    output:
+        f"{RESULTS}/embeddings/{{model}}/{{dataset}}.json",
+    log:
+        f"{RESULTS}/logs/embed/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/embed/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 2
+    resources:
+        mem_mb=4000,
+        runtime=720,
+    params:
+        settings=lambda wildcards: PLAN.model_settings(wildcards.model),
+        code=lambda _: PLAN.code("embed"),
+    shell:
+        "{MEDHEB} embed {wildcards.model} {wildcards.dataset} --threads {threads} > {log} 2>&1"

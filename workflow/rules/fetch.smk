@@ -1,0 +1,41 @@
+# fetch: a download, or the reason why there is none, in status.json
+
+
+rule fetch_source:
+    """Download and unpack one source, or record why it is blocked."""
+    output:
+        f"{SOURCES}/{{dataset}}/status.json",
+    log:
+        f"{RESULTS}/logs/fetch/{{dataset}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fetch/{{dataset}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=120,
+    params:
+        settings=lambda wildcards: PLAN.fetch_settings(wildcards.dataset),
+    shell:
+        "{MEDHEB} fetch {wildcards.dataset} > {log} 2>&1"
+
+
+rule fetch_model:
+    """Download and unpack one model's weights, or record why they are blocked."""
+    output:
+        f"{RESULTS}/models/{{model}}/status.json",
+    log:
+        f"{RESULTS}/logs/fetch_model/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/fetch_model/{{model}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=120,
+    params:
+        settings=lambda wildcards: PLAN.model_settings(wildcards.model),
+    shell:
+        "{MEDHEB} fetch-model {wildcards.model} > {log} 2>&1"

@@ -1,0 +1,26 @@
+# index: inventories become a task JSON in the published record format
+
+
+rule build_index:
+    """Build one task JSON; a blocked source gives an empty list and the reason beside it."""
+    input:
+        lambda wildcards: PLAN.inventories_of_index(f"{wildcards.index}.json"),
+    output:
+        index=f"{BENCHMARK}/{{index}}.json",
+        status=f"{BENCHMARK}/{{index}}.status.json",
+    log:
+        f"{RESULTS}/logs/index/{{index}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/index/{{index}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=1000,
+        runtime=30,
+    params:
+        settings=lambda wildcards: PLAN.index_settings(f"{wildcards.index}.json"),
+        code=lambda _: PLAN.code("index"),
+        task=lambda wildcards: PLAN.task_of(f"{wildcards.index}.json"),
+    shell:
+        "{MEDHEB} index {params.task} > {log} 2>&1"
