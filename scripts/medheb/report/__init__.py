@@ -1,0 +1,1 @@
+"""The report: tables, figures, example retrievals, and one page that holds them all."""

@@ -1,0 +1,46 @@
+"""The report step: everything is made first, then written file by file, the page last."""
+
+from __future__ import annotations
+
+import logging
+
+from medheb.core.errors import MedhebError
+from medheb.core.files import write_json, write_text
+from medheb.manifest.load import Run
+from medheb.report.collect import collect
+from medheb.report.gallery import gallery
+from medheb.report.html import render
+from medheb.report.summary import summary
+from medheb.report.tables import as_csv, leaderboard, task_table
+from medheb.report.words import plural
+
+MAX_PAGE_BYTES = 15_000_000
+log = logging.getLogger(__name__)
+
+
+def collect_report(run: Run) -> None:
+    """Write ``leaderboard.csv``, ``tasks.csv``, ``summary.json`` and ``index.html`` into the run's report folder.
+
+    Missing or unreadable scores become missing cells of the report.
+
+    Raises:
+        MedhebError: scores that cannot stand in one table; a page that would be larger than 15 MB.
+    """
+    results = collect(run)
+    page = render(results, gallery(results))
+    folder = run.layout.report
+    size = len(page.encode("utf-8"))
+    if size > MAX_PAGE_BYTES:
+        raise MedhebError(
+            folder / "index.html",
+            f"would have {size / 1e6:.1f} MB, more than {MAX_PAGE_BYTES / 1e6:.0f} MB",
+            "Lower 'report.examples', or select fewer models or tasks",
+        )
+    write_text(folder / "leaderboard.csv", as_csv(leaderboard(results)))
+    write_text(folder / "tasks.csv", as_csv(task_table(results)))
+    write_json(folder / "summary.json", summary(results))
+    write_text(folder / "index.html", page)
+    missing = len(results.missing)
+    log.info("report: %d of %d cells, %s", len(results.cells) - missing, len(results.cells), folder / "index.html")
+    if missing:
+        log.warning("report: missing %s; the page says why and what to do", plural(missing, "cell"))
