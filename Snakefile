@@ -17,28 +17,25 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/audit.smk"
 
 
-localrules:
-    all,
-    images,
-    index,
-
-
+# Everything: scores of all models on all tasks, the report, the audit roots.
 rule all:
     default_target: True
-    """Everything: scores of all models on all tasks, the report, the audit roots."""
     input:
         f"{RESULTS}/report/index.html",
         f"{RESULTS}/audit/roots.json",
         f"{RESULTS}/report/complete.txt" if PLAN.run.config.strict else [],
+    localrule: True
 
 
+# Only the rebuilt images.
 rule images:
-    """Only the rebuilt images."""
     input:
         PLAN.all_inventories(),
+    localrule: True
 
 
+# Only the images and task files.
 rule index:
-    """Only the images and task files."""
     input:
         PLAN.all_indices(),
+    localrule: True

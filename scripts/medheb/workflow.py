@@ -33,18 +33,27 @@ class Plan:
     """Wildcards and inputs of a run, for the rules.
 
     Args:
-        config: Snakemake's merged configuration.
-        config_files: the files that it was merged from, in order.
+        config_files: configuration files in the order in which Snakemake merged them.
         overrides: what ``--config`` set on top.
     """
 
-    def __init__(self, config: Mapping[str, Any], config_files: Sequence[str], overrides: Mapping[str, Any]) -> None:
+    def __init__(self, config_files: Sequence[str | Path], overrides: Mapping[str, Any]) -> None:
         files = [Path(path) for path in config_files]
         self.run: Run = load_run(load_config(files, overrides))
-        options = [part for path in config_files for part in ("--config", path)]
+        options = [part for path in files for part in ("--config", str(path))]
         options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
-        # The command of every rule; part of no parameter, so that another --config reruns nothing by itself.
-        self.command = f"python -m medheb {shlex.join(options)}"
+        self._options = options
+
+    @property
+    def shell_prefix(self) -> str:
+        """Shell lines before every command of a rule: what ``medheb`` means in this run.
+
+        It is part of no rule's command or parameter, so that another ``--config`` reruns nothing by
+        itself. Snakemake formats it, hence the doubled braces.
+        """
+        command = shlex.join(["python", "-m", "medheb", *self._options])
+        line = f'set -euo pipefail; medheb() ( exec {command} "$@" ); '
+        return line.replace("{", "{{").replace("}", "}}")
 
     # wildcards
     @property

@@ -20,7 +20,7 @@ rule record_digests:
     params:
         code=lambda _: PLAN.code("audit"),
     shell:
-        "{MEDHEB} audit record {wildcards.dataset} > {log} 2>&1"
+        "medheb audit record {wildcards.dataset} > {log} 2>&1"
 
 
 rule audit:
@@ -44,4 +44,4 @@ rule audit:
     params:
         code=lambda _: PLAN.code("audit"),
     shell:
-        "{MEDHEB} audit roots > {log} 2>&1"
+        "medheb audit roots > {log} 2>&1"

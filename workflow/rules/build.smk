@@ -21,7 +21,7 @@ rule build_images:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda _: PLAN.code("build"),
     shell:
-        "{MEDHEB} build {wildcards.dataset} > {log} 2>&1"
+        "medheb build {wildcards.dataset} > {log} 2>&1"
 
 
 for _dataset in PLAN.datasets:

@@ -1,11 +1,16 @@
 # The selection of this run, and the names that all rules share.
 from medheb.workflow import Plan
 
-PLAN = Plan(config, workflow.configfiles, workflow.config_settings.config)
-MEDHEB = PLAN.command
+PLAN = Plan(
+    ["config/config.yaml", *workflow.overwrite_configfiles],
+    workflow.config_settings.config,
+)
 SOURCES = PLAN.run.config.paths.sources
 BENCHMARK = PLAN.run.config.paths.benchmark
 RESULTS = PLAN.run.config.paths.results
+
+# Each command of a rule is `medheb <step>` with this run's configuration, whatever machine it runs on.
+shell.prefix(PLAN.shell_prefix)
 
 
 wildcard_constraints:

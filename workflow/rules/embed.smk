@@ -22,7 +22,7 @@ rule fit_bridge:
         settings=lambda wildcards: PLAN.model_settings(wildcards.model),
         code=lambda _: PLAN.code("bridge"),
     shell:
-        "{MEDHEB} bridge {wildcards.model} --threads {threads} > {log} 2>&1"
+        "medheb bridge {wildcards.model} --threads {threads} > {log} 2>&1"
 
 
 rule embed_inputs:
@@ -45,4 +45,4 @@ rule embed_inputs:
         settings=lambda wildcards: PLAN.model_settings(wildcards.model),
         code=lambda _: PLAN.code("embed"),
     shell:
-        "{MEDHEB} embed {wildcards.model} {wildcards.dataset} --threads {threads} > {log} 2>&1"
+        "medheb embed {wildcards.model} {wildcards.dataset} --threads {threads} > {log} 2>&1"

@@ -24,4 +24,4 @@ rule evaluate_task:
         settings=lambda _: PLAN.evaluate_settings(),
         code=lambda _: PLAN.code("evaluate"),
     shell:
-        "{MEDHEB} evaluate {wildcards.model} {wildcards.task} > {log} 2>&1"
+        "medheb evaluate {wildcards.model} {wildcards.task} > {log} 2>&1"

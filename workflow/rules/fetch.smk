@@ -18,7 +18,7 @@ rule fetch_source:
     params:
         settings=lambda wildcards: PLAN.fetch_settings(wildcards.dataset),
     shell:
-        "{MEDHEB} fetch {wildcards.dataset} > {log} 2>&1"
+        "medheb fetch {wildcards.dataset} > {log} 2>&1"
 
 
 rule fetch_model:
@@ -38,4 +38,4 @@ rule fetch_model:
     params:
         settings=lambda wildcards: PLAN.model_settings(wildcards.model),
     shell:
-        "{MEDHEB} fetch-model {wildcards.model} > {log} 2>&1"
+        "medheb fetch-model {wildcards.model} > {log} 2>&1"

@@ -23,4 +23,4 @@ rule build_index:
         code=lambda _: PLAN.code("index"),
         task=lambda wildcards: PLAN.task_of(f"{wildcards.index}.json"),
     shell:
-        "{MEDHEB} index {params.task} > {log} 2>&1"
+        "medheb index {params.task} > {log} 2>&1"

@@ -24,7 +24,7 @@ rule collect_report:
         settings=lambda _: PLAN.report_settings(),
         code=lambda _: PLAN.code("report"),
     shell:
-        "{MEDHEB} report > {log} 2>&1"
+        "medheb report > {log} 2>&1"
 
 
 rule require_complete:
@@ -45,4 +45,4 @@ rule require_complete:
         mem_mb=500,
         runtime=5,
     shell:
-        "{MEDHEB} require-complete {output} > {log} 2>&1"
+        "medheb require-complete {output} > {log} 2>&1"

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from math import isqrt
 from pathlib import Path
+from pickle import UnpicklingError  # the error that the restricted loader raises
 from typing import Protocol
 
 import numpy as np
@@ -21,6 +23,7 @@ from medheb.core.errors import MedhebError
 from medheb.manifest.model import ImageTower, TextTower
 from medheb.models.base import Vectors
 
+HEAD_WIDTH = 64  # of every published DINOv2
 TOKEN_STEP = 16  # texts are padded to the next multiple of this many tokens
 
 
@@ -87,7 +90,7 @@ class EfficientNetLite0(BatchedImageEncoder):
         try:
             # weights_only: the file is a zip of tensors with a restricted unpickler, never code
             network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
-        except (OSError, RuntimeError, ValueError, KeyError) as error:
+        except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
             raise _weights_fault(path, error) from error
         super().__init__(network, tower, batch_size)
 
@@ -130,19 +133,27 @@ def dinov2_state(path: Path) -> dict[str, torch.Tensor]:
 
 
 class DinoV2(BatchedImageEncoder):
-    """DINOv2-small backbone; mean over patch tokens after the final norm, 384 values."""
+    """DINOv2 backbone of any size; mean over patch tokens after the final norm (384 values for "small")."""
 
     def __init__(self, path: Path, tower: ImageTower, batch_size: int) -> None:
         from transformers import Dinov2Config, Dinov2Model
 
+        state = dinov2_state(path)
+        try:
+            width, _, patch, _ = state["embeddings.patch_embeddings.projection.weight"].shape
+            positions = state["embeddings.position_embeddings"].shape[1] - 1
+        except (KeyError, ValueError) as error:
+            raise _weights_fault(path, ValueError(f"holds no DINOv2 backbone, lacks {error}")) from error
         config = Dinov2Config(
-            hidden_size=384, num_hidden_layers=12, num_attention_heads=6, image_size=518, patch_size=14
+            hidden_size=width,
+            num_hidden_layers=len({name.split(".")[2] for name in state if name.startswith("encoder.layer.")}),
+            num_attention_heads=max(1, width // HEAD_WIDTH),
+            image_size=patch * isqrt(positions),
+            patch_size=patch,
         )
         try:
             # from_pretrained renames the parameters of older exports; load_state_dict would not
-            network, info = Dinov2Model.from_pretrained(
-                None, config=config, state_dict=dinov2_state(path), output_loading_info=True
-            )
+            network, info = Dinov2Model.from_pretrained(None, config=config, state_dict=state, output_loading_info=True)
         except (RuntimeError, ValueError) as error:
             raise _weights_fault(path, error) from error
         wrong = sorted(info["missing_keys"]) + sorted(info["unexpected_keys"]) + list(info["mismatched_keys"])
