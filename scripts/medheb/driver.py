@@ -34,7 +34,9 @@ def run_workflow(config: Path | None, cores: int) -> int:
     if _stale_lock():
         _snakemake(["--unlock", *options])
         print("an earlier run was killed; going on where it stopped", flush=True)
-    dry = subprocess.run(_command(["all", "-n", "--quiet", *options]), capture_output=True, text=True, check=False)
+    dry = subprocess.run(
+        _command(["all", "-n", *options, "--quiet", "rules"]), capture_output=True, text=True, check=False
+    )
     if dry.returncode == 0 and "Nothing to be done" in dry.stdout + dry.stderr:
         print("nothing to be done: everything is up to date", flush=True)
         code = 0

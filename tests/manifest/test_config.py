@@ -100,7 +100,8 @@ def test_wrong_model_names_its_key(tmp_path: Path) -> None:
     content["models"][-1]["adapter"]["name"] = "oracle"
     (tmp_path / "models.yaml").write_text(yaml.safe_dump(content))
     with pytest.raises(
-        MedhebError, match=r"key 'models\.3\.adapter' is .*Allowed: 'dual_encoder', 'random', 'constant'"
+        MedhebError,
+        match=r"key 'models\.3\.adapter' is .*Allowed for its key 'name': 'dual_encoder', 'random', 'constant'",
     ):
         load_models(tmp_path / "models.yaml")
 

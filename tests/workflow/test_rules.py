@@ -42,7 +42,7 @@ def test_files_stay_small() -> None:
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "slurm"]])
 def test_dry_run_from_the_root_lists_the_whole_chain(profile: list[str]) -> None:
-    result = snakemake(*profile, "all", "-n", "--quiet")
+    result = snakemake(*profile, "all", "-n", "--quiet", "rules")
     assert result.returncode == 0, result.stderr
     listed = result.stdout + result.stderr
     for rule in ("fetch_source", "build_images", "build_index", "embed_inputs", "evaluate_task", "collect_report"):
@@ -50,7 +50,7 @@ def test_dry_run_from_the_root_lists_the_whole_chain(profile: list[str]) -> None
 
 
 def test_one_source_and_what_depends_on_it() -> None:
-    result = snakemake("dataset_icd10cm", "-n", "--quiet", "--configfile", "config/demo.yaml", "--forceall")
+    result = snakemake("dataset_icd10cm", "-n", "--configfile", "config/demo.yaml", "--forceall", "--quiet", "rules")
     assert result.returncode == 0, result.stderr
     listed = result.stdout + result.stderr
     assert re.search(r"^build_images\s+2$", listed, flags=re.MULTILINE), "icd10cm, and ct_a that trains the bridge"
@@ -61,7 +61,7 @@ def test_wrong_configuration_stops_with_one_helpful_line(tmp_path: Path) -> None
     (tmp_path / "c.yaml").write_text("protocol: best\n")
     result = snakemake("all", "-n", "--configfile", str(tmp_path / "c.yaml"))
     assert result.returncode != 0
-    assert "key 'protocol' is 'best'. Allowed: 'release' or 'corrected'" in result.stderr
+    assert "key 'protocol' is 'best'. Allowed: 'release' or 'corrected'" in result.stdout + result.stderr
 
 
 def test_no_secret_can_be_written_by_a_rule() -> None:

@@ -53,12 +53,14 @@ def describe_faults(error: ValidationError, where: str | Path) -> MedhebError:
         problem = f"key '{key}' is {shown}"
         if "expected" in context:
             remedy = f"Allowed: {context['expected']}"
+        elif "expected_tags" in context:
+            remedy = f"Allowed for its key {context['discriminator']}: {context['expected_tags']}"
         elif "pattern" in context:
             remedy = f"Allowed: text that matches {context['pattern']}"
         else:
             remedy = f"Allowed: {fault['msg'].removeprefix('Input should be ').removeprefix('Value error, ')}"
-    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-    return MedhebError(where, problem + more, remedy)
+    more = f" (and {len(faults) - 1} more faults in this file)" if len(faults) > 1 else ""
+    return MedhebError(where, problem, remedy + more)
 
 
 def read_yaml(path: Path) -> Any:
