@@ -23,8 +23,8 @@ def test_a_missing_score_is_a_cell_with_reason_and_remedy(run: Run) -> None:
     run.layout.score("dino", "vqa_1").unlink()
     (cell,) = missing_cells(run)
     assert (cell.model, cell.task, cell.state) == ("dino", "vqa_1", "failed")
-    assert "vqa_1.json: is missing" in cell.reason
-    assert cell.remedy == "Run the evaluation again"
+    assert cell.reason == "there is no score file: it was not evaluated"
+    assert cell.remedy == "Run the workflow again"
 
 
 def test_a_missing_score_behind_a_blocked_step_names_that_step(run: Run) -> None:
@@ -50,6 +50,7 @@ def test_a_blocked_score_passes_its_status_on(run: Run) -> None:
     )
     (cell,) = missing_cells(run)
     assert (cell.origin, cell.reason, cell.remedy) == ("fetch beta", "no token", "Set a token")
+    assert str(cell) == "efficient on region_1: blocked, no token. Set a token"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "\xff", '{"model": 3}', "null"])

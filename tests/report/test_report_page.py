@@ -177,7 +177,7 @@ def test_nothing_of_a_source_that_must_not_be_shown_is_in_any_file(tmp_path: Pat
 
 def test_folders_of_this_machine_and_secrets_are_not_told(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_TOKEN", "very-secret-word")
-    run.layout.score("dino", "vqa_1").unlink()
+    run.layout.score("dino", "vqa_1").write_text("{")
     status = {"state": "failed", "origin": "x", "reason": f"very-secret-word in {Path.home()}/a", "remedy": "b"}
     make.change_score(run, "dino", "region_1", status=status)
     page_of(run)
@@ -186,7 +186,7 @@ def test_folders_of_this_machine_and_secrets_are_not_told(run: Run, monkeypatch:
         assert str(run.layout.results) not in text
         assert "very-secret-word" not in text
         assert f"{Path.home()}/a" not in text
-    assert "results/scores/dino/vqa_1.json: is missing" in (run.layout.report / "index.html").read_text()
+    assert "results/scores/dino/vqa_1.json: is not JSON" in (run.layout.report / "index.html").read_text()
 
 
 def test_missing_cells_are_told_with_reason_and_remedy(run: Run) -> None:

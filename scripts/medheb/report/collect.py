@@ -17,6 +17,9 @@ from medheb.manifest.model import Model
 from medheb.manifest.task import Task
 from medheb.report.privacy import public_text
 
+# Without the file's name, so that cells of a run that was stopped early are told together.
+NOT_EVALUATED = {"reason": "there is no score file: it was not evaluated", "remedy": "Run the workflow again"}
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -38,6 +41,9 @@ class MissingCell:
     origin: str
     reason: str
     remedy: str
+
+    def __str__(self) -> str:
+        return f"{self.model} on {self.task}: {self.state}, {self.reason}. {self.remedy}"
 
 
 @dataclass(frozen=True)
@@ -108,7 +114,9 @@ def _cell(run: Run, model: Model, task: Task) -> Cell:
         _check_score(path, score, model, task)
     except MedhebError as error:
         status = _earlier_trouble(run, model, task)
-        if status.ok:
+        if status.ok and not path.exists():
+            status = Status(state="failed", origin=f"evaluate {model.id} {task.task}", **NOT_EVALUATED)
+        elif status.ok:
             status = _failed(model, task, error)
         return Cell(model, task, None, _public_status(run, task.sources, status))
     except OSError as error:

@@ -160,8 +160,9 @@ def family_profile(results: Results) -> str:
     families = families_in_order(results)
     lane = 0.15
     band = lane * len(models) + 0.2
-    legend_rows = -(-len(models) // 4)
-    top, bottom = 0.2 + 0.24 * (legend_rows + (len(models) % 4 == 0)), 0.45
+    names = [*(_shortened(model.title, 70) for model in models), "Chance"]
+    columns = min(len(names), max(1, int(11 / (0.75 + 0.068 * max(map(len, names))))))
+    top, bottom = 0.2 + 0.24 * -(-len(names) // columns), 0.45
     width, left = 11.4, 1.75
     height = top + bottom + band * len(families)
     with _style("family-profile"):
@@ -201,15 +202,17 @@ def family_profile(results: Results) -> str:
         for spine in axes.spines.values():
             spine.set_visible(False)
         entries = [
-            Line2D([], [], marker=shape, color=colour, markersize=5.5, linewidth=1.5, label=_shortened(model.title, 40))
-            for model, (shape, colour) in ((m, _mark(models, place)) for place, m in enumerate(models))
+            Line2D([], [], marker=shape, color=colour, markersize=5.5, linewidth=1.5, label=name)
+            for name, (shape, colour) in zip(
+                names, (_mark(models, place) for place in range(len(models))), strict=False
+            )
         ]
         entries.append(Line2D([], [], color=INK, linewidth=1.3, linestyle=(0, (2.2, 1.6)), label="Chance"))
         figure.legend(
             handles=entries,
             loc="upper left",
             bbox_to_anchor=(0.0, 1.0),
-            ncols=4,
+            ncols=columns,
             frameon=False,
             fontsize=8.5,
             handlelength=1.8,
@@ -249,7 +252,7 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _wrapped(title: str, width: int) -> str:
-    lines = textwrap.wrap(title, width=width, max_lines=4, placeholder=" \u2026") or [title[:width]]
+    lines = textwrap.wrap(title, width=width, max_lines=6, placeholder=" \u2026") or [title[:width]]
     return "\n".join(lines)
 
 

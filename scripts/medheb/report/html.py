@@ -192,12 +192,14 @@ def _states(sources: list[SourceFacts]) -> dict[str, int]:
 
 
 def _switches(protocol: Protocol) -> list[tuple[str, str, str]]:
-    fields = type(protocol).model_fields
-    return [
-        (name, str(getattr(protocol, name)), field.description or "")
-        for name, field in fields.items()
-        if name not in {"name", "title"}
-    ]
+    """Name, value and meaning of every switch of the protocol."""
+    switches: list[tuple[str, str, str]] = []
+    for name, field in type(protocol).model_fields.items():
+        if name not in {"name", "title"}:
+            value = getattr(protocol, name)
+            shown = ("on" if value else "off") if isinstance(value, bool) else str(value)
+            switches.append((name, shown, field.description or ""))
+    return switches
 
 
 def _weights(results: Results) -> list[dict[str, Any]]:

@@ -19,13 +19,13 @@ class Note:
 
 
 def source_notes(results: Results) -> list[Note]:
-    """Notes of the manifests and of the build step; what is known of the person behind a single-person sample."""
+    """Notes of the manifests and of the build step; whom a sample shows."""
     notes: list[Note] = []
     for facts in results.sources.values():
         dataset = facts.dataset
         lines = [dataset.note, *facts.notes]
         if dataset.subject and dataset.show_content:
-            lines.insert(0, f"One person: {dataset.subject}")
+            lines.insert(0, f"Subject: {dataset.subject}")
         notes.append(Note(dataset.title, _distinct(lines)))
     return [note for note in notes if note.lines]
 

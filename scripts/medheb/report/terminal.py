@@ -28,7 +28,7 @@ def print_leaderboard(run: Run, console: Console | None = None) -> None:
         title_style="bold",
     )
     table.add_column("#", justify="right")
-    table.add_column("Model")
+    table.add_column("Model", overflow="fold")
     level = f"{100 * run.config.evaluate.confidence:g} % interval"
     for heading in ("Hit@1", level, "Chance", "Hit@5", "MRR@5", "Tasks"):
         table.add_column(heading, justify="right", no_wrap=True)
