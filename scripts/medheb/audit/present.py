@@ -1,0 +1,45 @@
+"""A verification in plain text: one line a unit, then the names of the first bad files."""
+
+from __future__ import annotations
+
+from medheb.audit.verdicts import VERDICTS, Unit, Verification
+
+COLUMNS = ("IDENTICAL", "EQUIVALENT", "MISMATCH", "MISSING", "EXTRA", "UNREADABLE", "NOT-BUILT")
+
+
+def as_text(verification: Verification, names: int = 10) -> str:
+    """The summary that people read; at most ``names`` findings a unit, the gravest first."""
+    labels = [f"{unit.area} {unit.name}" if unit.area == "source" else unit.name for unit in verification.units]
+    width = max([len(label) for label in labels], default=0)
+    lines = [f"{'':{width}}  {'verdict':10}  " + "  ".join(f"{name.lower():>10}" for name in COLUMNS)]
+    for label, unit in zip(labels, verification.units, strict=True):
+        counts = {str(verdict): number for verdict, number in unit.counts.items()}
+        cells = "  ".join(f"{counts.get(name, 0) or '-':>10}" for name in COLUMNS)
+        lines.append(f"{label:{width}}  {unit.verdict:10}  {cells}")
+        lines.extend(_findings(unit, names))
+    if any("EQUIVALENT" in unit.counts for unit in verification.units):
+        known = "; ".join(f"{name} {versions}" for name, versions in sorted(verification.encoders.items()))
+        lines.append(
+            f"EQUIVALENT: the encoder differs, the content does not. Image libraries: {known or 'as recorded'}"
+        )
+    scope = f"source {verification.source}" if verification.source else "everything"
+    lines.append(
+        f"Verdict on {scope} at level {verification.level}: {verification.verdict} (exit code {verification.exit_code})"
+    )
+    return "\n".join(printable(line) for line in lines) + "\n"
+
+
+def _findings(unit: Unit, names: int) -> list[str]:
+    if unit.withheld:
+        note = unit.reason or "names of this source's files are withheld"
+        return [f"    {note}"] if unit.verdict != "IDENTICAL" or unit.reason else []
+    ordered = sorted(unit.findings, key=lambda finding: -VERDICTS.index(finding.verdict))
+    lines = [f"    {finding.verdict:10}  {finding.name}: {finding.reason}" for finding in ordered[:names]]
+    if len(ordered) > names:
+        lines.append(f"    ... and {len(ordered) - names} more; --json names them all")
+    return lines
+
+
+def printable(line: str) -> str:
+    """``line`` with line ends, terminal codes and other unprintable characters escaped: file names may hold any."""
+    return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode("ascii") for sign in line)

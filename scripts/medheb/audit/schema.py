@@ -1,0 +1,181 @@
+"""Typed content of the audit folder: ``<source>/digests.json`` and ``roots.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+from pydantic import Field
+
+from medheb.audit.verdicts import Level
+from medheb.core.digests import merkle_root
+from medheb.core.errors import MedhebError
+from medheb.core.layout import Layout
+from medheb.manifest.base import RelativePath, Sha256, Strict, validate
+
+SCHEMA_VERSION = 1
+AGAIN = "Record it again: snakemake audit"
+NOT_BUILT = "not-built"  # stands where a digest would, so that a root also says what is absent
+WITHHELD = "withheld: this source's paths, texts and reasons stay on the machine that built it"
+
+# A score has no L1: its file holds seconds, and the parquet beside it raw cosines.
+SECTION_LEVELS: dict[str, tuple[Level, ...]] = {"index": ("L1", "L2"), "scores": ("L2",), "embeddings": ("L1", "L2")}
+
+State = Literal["built", "not-built"]
+RecordT = TypeVar("RecordT", bound=Strict)
+
+
+class FileDigests(Strict):
+    """Digests of one built file: L1 of its bytes, L2 of its content."""
+
+    bytes: int = Field(ge=0)
+    L1: Sha256
+    L2: str = Field(pattern=r"^[a-z]+[0-9]+:[0-9a-f]{64}$")
+
+
+class SourceRecord(Strict):
+    """``digests.json`` of one source. Paths of ``files`` start at the benchmark folder.
+
+    ``archives`` are the L0 digests: what the manifest pins and what fetch really saw. Where ``withheld``,
+    both mappings are empty and only counts and roots say what there is.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    dataset: str
+    state: State
+    reason: str = ""
+    remedy: str = ""
+    withheld: bool
+    recipe: str
+    recipe_version: int
+    file_count: int = Field(ge=0)
+    archive_count: int = Field(ge=0)
+    roots: dict[Level, Sha256]
+    archives: dict[str, str] = Field(default_factory=dict)
+    files: dict[RelativePath, FileDigests] = Field(default_factory=dict)
+
+
+class SourceRoots(Strict):
+    """What ``roots.json`` says of one source."""
+
+    state: State
+    reason: str = ""
+    remedy: str = ""
+    file_count: int = Field(ge=0)
+    roots: dict[Level, Sha256]
+
+
+class Entry(Strict):
+    """One task JSON, score or embedding receipt. ``count`` is the number of records, queries or keys."""
+
+    state: State
+    reason: str = ""
+    count: int = Field(default=0, ge=0)
+    digests: dict[Level, str] = Field(default_factory=dict)
+
+
+class Section(Strict):
+    """All entries of one kind by name, and a Merkle root over them for each level that they have."""
+
+    entries: dict[str, Entry]
+    roots: dict[Level, Sha256]
+
+
+class Roots(Strict):
+    """``roots.json``: one root a source and level, one a section and level, one overall a level."""
+
+    schema_version: int = SCHEMA_VERSION
+    sources: dict[str, SourceRoots]
+    index: Section
+    scores: Section
+    embeddings: Section
+    overall: dict[Level, Sha256]
+
+
+def source_roots(archives: Mapping[str, str], files: Mapping[str, FileDigests]) -> dict[Level, str]:
+    """Merkle roots of one source over its archives (L0), file bytes (L1) and contents (L2)."""
+    return {
+        "L0": merkle_root(archives),
+        "L1": merkle_root({path: digests.L1 for path, digests in files.items()}),
+        "L2": merkle_root({path: digests.L2 for path, digests in files.items()}),
+    }
+
+
+def section_of(entries: Mapping[str, Entry], levels: tuple[Level, ...]) -> Section:
+    """A section with its roots; an entry that was not built counts as such."""
+    roots: dict[Level, str] = {
+        level: merkle_root({name: entry.digests.get(level, NOT_BUILT) for name, entry in entries.items()})
+        for level in levels
+    }
+    return Section(entries=dict(entries), roots=roots)
+
+
+def overall_roots(sources: Mapping[str, SourceRoots], sections: Mapping[str, Section]) -> dict[Level, str]:
+    """One root a level over all sources and all sections that have this level."""
+    levels: tuple[Level, ...] = ("L0", "L1", "L2")
+    overall: dict[Level, str] = {}
+    for level in levels:
+        parts = {f"source/{name}": source.roots.get(level, NOT_BUILT) for name, source in sources.items()}
+        parts |= {name: section.roots[level] for name, section in sections.items() if level in section.roots}
+        overall[level] = merkle_root(parts)
+    return overall
+
+
+def record_path(layout: Layout, dataset: str) -> Path:
+    """``digests.json`` of one source."""
+    return layout.audit / dataset / "digests.json"
+
+
+def sums_path(layout: Layout, dataset: str) -> Path:
+    """``SHA256SUMS`` of one source; absent if it is not built or its names are withheld."""
+    return layout.audit / dataset / "SHA256SUMS"
+
+
+def roots_path(layout: Layout) -> Path:
+    """``roots.json`` of the run."""
+    return layout.audit / "roots.json"
+
+
+def index_sums_path(layout: Layout) -> Path:
+    """``SHA256SUMS-index``: the task JSONs of sources that may be shown."""
+    return layout.audit / "SHA256SUMS-index"
+
+
+def environment_path(layout: Layout) -> Path:
+    """``environment.json``: what the digests were made with."""
+    return layout.audit / "environment.json"
+
+
+def read_source_record(path: Path) -> SourceRecord:
+    """Read ``digests.json``.
+
+    Raises:
+        MedhebError: missing, not JSON, a wrong value, or another schema version.
+    """
+    return _read(path, SourceRecord)
+
+
+def read_roots(path: Path) -> Roots:
+    """Read ``roots.json``.
+
+    Raises:
+        MedhebError: missing, not JSON, a wrong value, or another schema version.
+    """
+    return _read(path, Roots)
+
+
+def _read(path: Path, model: type[RecordT]) -> RecordT:
+    try:
+        content: Any = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise MedhebError(path, "is missing", AGAIN) from None
+    except OSError as error:
+        raise MedhebError(path, f"cannot be read ({error.strerror})", AGAIN) from error
+    except (ValueError, RecursionError) as error:
+        raise MedhebError(path, "is not JSON", AGAIN) from error
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise MedhebError(path, f"has schema version {version!r}", f"Allowed: {SCHEMA_VERSION}. {AGAIN}")
+    return validate(model, content, path)

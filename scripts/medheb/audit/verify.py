@@ -1,0 +1,255 @@
+"""Verify a run against its audit folder: sources, task JSONs, scores, embedding keys, and the record itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from medheb.audit.consistency import judge_record
+from medheb.audit.environment import encoder_differences
+from medheb.audit.judge import Digests, Verdicts, judge, survey
+from medheb.audit.lineage import Origin
+from medheb.audit.measure import Measured
+from medheb.audit.privacy import may_show
+from medheb.audit.record import inventory_digests
+from medheb.audit.results import KeyCache, embedding_entry, home_sources, score_entry
+from medheb.audit.roots import score_name
+from medheb.audit.schema import (
+    WITHHELD,
+    Entry,
+    Roots,
+    SourceRecord,
+    environment_path,
+    read_roots,
+    read_source_record,
+    record_path,
+    roots_path,
+)
+from medheb.audit.tree import Kind, kind_at, list_tree, not_of_source, overlapping, something_at
+from medheb.audit.verdicts import CheckedLevel, Unit, Verdict, Verification, exit_code, gravest, unit_of
+from medheb.build.inventory import read_inventory
+from medheb.core.digests import merkle_root
+from medheb.core.errors import MedhebError
+from medheb.manifest.load import Run
+from medheb.manifest.task import Task
+
+
+def verify(
+    run: Run, source: str | None = None, level: CheckedLevel = "L2", workers: int = os.cpu_count() or 1
+) -> Verification:
+    """Compare everything on disk with the audit folder.
+
+    Args:
+        run: the configuration that the audit folder was recorded with.
+        source: check this source, and the task JSONs and scores that draw on it, only.
+        level: L1 hashes bytes; L2 also decodes, and so tells another encoding from another content.
+        workers: threads that hash and decode.
+
+    Raises:
+        MedhebError: the run has no source of that name. Everything else becomes a verdict.
+    """
+    if source is not None and source not in run.datasets:
+        raise MedhebError(f"source '{source}'", "is not part of this run", f"Allowed: {', '.join(run.datasets)}")
+    try:
+        roots = read_roots(roots_path(run.layout))
+    except MedhebError as error:
+        name = roots_path(run.layout).name
+        verdict: Verdict = "UNREADABLE" if something_at(roots_path(run.layout)) else "MISSING"
+        unit = unit_of("record", "audit folder", {name: (verdict, f"{error.fault}. {error.remedy}")})
+        return _result(run, source, level, [unit])
+    records, broken = _read_records(run)
+    asked = [source] if source else list(run.datasets)
+    units = [_verify_source(run, records[dataset], level, workers) for dataset in asked if dataset in records]
+    tasks = {key: task for key, task in run.tasks.items() if source is None or source in task.sources}
+    units.append(_verify_index(run, roots, tasks, level, workers))
+    units.append(_verify_scores(run, roots, records, tasks))
+    if source is None:
+        units.append(_verify_embeddings(run, roots))
+    judged = judge_record(run, roots, {dataset: records[dataset] for dataset in asked if dataset in records}, source)
+    judged |= {name: verdict for name, verdict in broken.items() if name.partition("/")[0] in asked}
+    units.append(unit_of("record", "audit folder", judged))
+    return _result(run, source, level, units)
+
+
+def _result(run: Run, source: str | None, level: CheckedLevel, units: list[Unit]) -> Verification:
+    return Verification(
+        level=level,
+        source=source,
+        verdict=gravest(unit.verdict for unit in units),
+        exit_code=exit_code(units),
+        encoders=encoder_differences(environment_path(run.layout)),
+        units=tuple(units),
+    )
+
+
+def _read_records(run: Run) -> tuple[dict[str, SourceRecord], Verdicts]:
+    records: dict[str, SourceRecord] = {}
+    broken: Verdicts = {}
+    for dataset in run.datasets:
+        path = record_path(run.layout, dataset)
+        try:
+            records[dataset] = read_source_record(path)
+            if records[dataset].dataset != dataset:
+                raise MedhebError(path, f"is about source {records.pop(dataset).dataset}", "Record it again")
+        except MedhebError as error:
+            verdict: Verdict = "UNREADABLE" if something_at(path) else "MISSING"
+            broken[f"{dataset}/{path.name}"] = (verdict, f"{error.fault}. {error.remedy}")
+    return records, broken
+
+
+def _verify_source(run: Run, record: SourceRecord, level: CheckedLevel, workers: int) -> Unit:
+    """Verdict over the built files of one source."""
+    dataset = record.dataset
+    # What is extra in a shared folder may belong to a source that must not be shown.
+    withheld = record.withheld or not may_show(run, [dataset, *overlapping(run, dataset)])
+    expected: Mapping[str, Digests] | None = {
+        path: Digests(digests.L1, digests.L2) for path, digests in record.files.items()
+    }
+    if record.withheld and record.state == "built":
+        expected = _expected_from_inventory(run, record)
+    excused = not_of_source(run, dataset)
+    present = {
+        path: kind
+        for path, kind in list_tree(run.layout.benchmark, run.datasets[dataset].images).items()
+        if path not in excused or path in (expected or {})
+    }
+    if expected is None:
+        return _verify_whole(run, record, present, level, workers)
+    measured = survey(run.layout.benchmark, expected, present, level, workers)
+    verdicts = judge(expected, present, measured, level)
+    if record.state == "not-built":
+        verdicts[dataset] = ("NOT-BUILT", record.reason)
+        return unit_of("source", dataset, verdicts, withheld=withheld, reason=record.reason)
+    return unit_of("source", dataset, verdicts, withheld=withheld)
+
+
+def _expected_from_inventory(run: Run, record: SourceRecord) -> dict[str, Digests] | None:
+    """Digests of a withheld source, from the inventory on this machine if the recorded roots vouch for it."""
+    try:
+        inventory = read_inventory(run.layout.inventory(run.datasets[record.dataset].images, record.dataset))
+    except (MedhebError, OSError, RecursionError):
+        return None
+    claimed = inventory_digests(inventory)
+    vouched = (
+        merkle_root({path: digests.L1 for path, digests in claimed.items()}) == record.roots.get("L1")
+        and merkle_root({path: digests.L2 for path, digests in claimed.items()}) == record.roots.get("L2")
+        and inventory.images == run.datasets[record.dataset].images
+    )
+    return claimed if vouched else None
+
+
+def _verify_whole(
+    run: Run, record: SourceRecord, present: Mapping[str, Kind], level: CheckedLevel, workers: int
+) -> Unit:
+    """One verdict over all files of a withheld source whose inventory cannot be trusted: by its roots alone."""
+    paths = [path for path, kind in present.items() if kind == "file"]
+    odd = [path for path, kind in present.items() if kind not in {"file", "folder"}]
+    measured = survey(run.layout.benchmark, paths, present, level, workers)
+    found = {path: item for path, item in measured.items() if isinstance(item, Measured)}
+    why = "by its roots alone, since the inventory here is not the recorded one"
+    verdict: Verdict = "MISMATCH"
+    if odd or len(found) != len(paths):
+        verdict = "UNREADABLE"
+    elif merkle_root({path: item.L1 for path, item in found.items()}) == record.roots.get("L1"):
+        verdict = "IDENTICAL"
+    elif level == "L2" and merkle_root({path: item.L2 or "" for path, item in found.items()}) == record.roots.get("L2"):
+        verdict = "EQUIVALENT"
+    number = max(len(paths) + len(odd), 1)
+    return Unit(
+        area="source",
+        name=record.dataset,
+        verdict=verdict,
+        reason=f"{why}; {record.file_count} files recorded, {len(paths)} here",
+        withheld=True,
+        counts={verdict: number},
+    )
+
+
+def _verify_index(run: Run, roots: Roots, tasks: Mapping[str, Task], level: CheckedLevel, workers: int) -> Unit:
+    """Verdict over task JSONs, named by path, or by task where a source is withheld."""
+    expected: dict[str, Digests] = {}
+    names: dict[str, str] = {}
+    verdicts: Verdicts = {}
+    for key, task in tasks.items():
+        name = task.index if may_show(run, task.sources) else key
+        entry = roots.index.entries.get(key)
+        if entry is None:
+            verdicts[name] = ("EXTRA", "is not recorded; record again: snakemake audit")
+        elif entry.state == "not-built":
+            verdicts[name] = ("NOT-BUILT", entry.reason)
+        else:
+            expected[task.index] = Digests(entry.digests.get("L1", ""), entry.digests.get("L2", ""))
+            names[task.index] = name
+    kinds = {path: kind_at(run.layout.benchmark, path) for path in expected}
+    present = {path: kind for path, kind in kinds.items() if kind is not None}
+    measured = survey(run.layout.benchmark, expected, present, level, workers)
+    for path, (verdict, reason) in judge(expected, present, measured, level).items():
+        verdicts[names[path]] = (verdict, reason if names[path] == path or not reason else WITHHELD)
+    return unit_of("index", "task JSONs", verdicts)
+
+
+def _verify_scores(run: Run, roots: Roots, records: Mapping[str, SourceRecord], tasks: Mapping[str, Task]) -> Unit:
+    """Verdict over scores by ``model/task``; they have reproducible content (L2) only."""
+    verdicts: Verdicts = {}
+    for key, task in tasks.items():
+        origin = Origin(run, task, records)
+        for model in run.models:
+            name = score_name(model, key)
+            path = run.layout.score(model, key)
+            found = _attempt(partial(score_entry, run, model, task))
+            verdict, reason = _judge_entry(roots.scores.entries.get(name), found, something_at(path))
+            stale = origin.contradiction(path) if verdict == "IDENTICAL" else ""
+            if stale:
+                verdict, reason = "MISMATCH", stale
+            elif verdict == "MISMATCH":
+                reason = "metrics or ranks differ"
+            verdicts[name] = (verdict, reason if not reason or may_show(run, task.sources) else WITHHELD)
+    return unit_of("scores", "scores", verdicts)
+
+
+def _verify_embeddings(run: Run, roots: Roots) -> Unit:
+    """Verdict over the keys of embedded inputs by ``model/source``. Vectors are not compared."""
+    verdicts: Verdicts = {}
+    cache: KeyCache = {}
+    for dataset in run.home_datasets:
+        shown = may_show(run, home_sources(run, dataset))
+        for model in run.models:
+            name = score_name(model, dataset)
+            found = _attempt(partial(embedding_entry, run, model, dataset, cache))
+            verdict, reason = _judge_entry(
+                roots.embeddings.entries.get(name), found, something_at(run.layout.embedded(model, dataset))
+            )
+            verdicts[name] = (verdict, reason if not reason or shown else WITHHELD)
+    return unit_of("embeddings", "embedded inputs", verdicts)
+
+
+def _attempt(make: Callable[[], Entry]) -> Entry | str:
+    """``make()``, or what is wrong."""
+    try:
+        return make()
+    except MedhebError as error:
+        return f"{Path(error.where).name} {error.fault}"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except RecursionError:
+        return "is nested too deeply"
+
+
+def _judge_entry(recorded: Entry | None, found: Entry | str, present: bool) -> tuple[Verdict, str]:
+    if recorded is None:
+        return "EXTRA", "is not recorded; record again: snakemake audit"
+    if recorded.state == "not-built":
+        if isinstance(found, Entry) and found.state == "built":
+            return "EXTRA", "was not built when recorded and is there now; record again: snakemake audit"
+        return "NOT-BUILT", recorded.reason
+    if isinstance(found, str):
+        return ("UNREADABLE", found) if present else ("MISSING", "is recorded but not there")
+    if found.state == "not-built":
+        return "MISSING", f"is recorded but not built any more: {found.reason}"
+    if found.digests == recorded.digests:
+        return "IDENTICAL", ""
+    if found.digests.get("L2") == recorded.digests.get("L2"):
+        return "EQUIVALENT", "image bytes differ, pixels and texts are equal"
+    return "MISMATCH", "its content differs from the record"
