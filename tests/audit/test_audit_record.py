@@ -14,12 +14,13 @@ from audit_bench import BLOCKED, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, 
 
 from medheb.audit.environment import cpu_model, describe_environment
 from medheb.audit.record import record_digests
+from medheb.audit.results import score_content
 from medheb.audit.roots import write_roots
 from medheb.audit.schema import read_roots, read_source_record, roots_path
-from medheb.core.digests import merkle_root, read_sha256sums, sha256_bytes
+from medheb.core.digests import json_digest, merkle_root, read_sha256sums, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
-from medheb.evaluate.score import read_score, write_score
+from medheb.evaluate.score import Score, read_score, write_score
 from medheb.fetch.complete import Complete, write_complete
 
 
@@ -127,6 +128,18 @@ def test_a_rank_or_a_metric_changes_the_score_root(recorded: Bench) -> None:
     assert before.overall["L1"] == ranked.overall["L1"] == scored.overall["L1"]
 
 
+def test_last_bits_of_a_mean_do_not_count(recorded: Bench) -> None:
+    score = read_score(recorded.layout.score("random", "alpha_i2i"))
+
+    def with_value(value: float) -> Score:
+        metric = score.metrics["hit@1"].model_copy(update={"value": value})
+        return score.model_copy(update={"metrics": {**score.metrics, "hit@1": metric}})
+
+    assert score_content(with_value(0.1 + 0.2)) == score_content(with_value(0.3))
+    assert json_digest(score_content(with_value(-0.0))) == json_digest(score_content(with_value(0.0)))
+    assert score_content(with_value(0.3)) != score_content(with_value(0.300001))
+
+
 def test_another_encoder_keeps_the_content_roots(recorded: Bench) -> None:
     before = read_roots(roots_path(recorded.layout))
     recorded.build("alpha", level=1)
@@ -155,11 +168,11 @@ def test_restricted_source_leaks_nothing(recorded: Bench) -> None:
 
 
 def test_restricted_source_that_was_not_built_leaks_no_reason(bench: Bench) -> None:
-    trouble = BLOCKED.model_copy(update={"reason": "/data/p10000032/x.png is cut", "remedy": "see p10000032"})
+    trouble = BLOCKED.model_copy(update={"reason": f"/data/p10000032/x.png says {SECRETS[-1]}", "remedy": SECRETS[-1]})
     bench.inventory("gamma", [], trouble)
     record_digests(bench.run, "gamma")
     content = (bench.layout.audit / "gamma" / "digests.json").read_text()
-    assert "p10000032" not in content
+    assert not any(secret in content for secret in SECRETS)
     assert "withheld" in content
 
 

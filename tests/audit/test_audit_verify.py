@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -110,6 +111,13 @@ def flip(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
+def break_checksum(path: Path) -> None:
+    """Change the checksum of the pixel data, which lies before the end mark; the pixels still decode."""
+    content = bytearray(path.read_bytes())
+    content[-14] ^= 1
+    path.write_bytes(bytes(content))
+
+
 def pipe_for_file(path: Path) -> None:
     path.unlink()
     os.mkfifo(path)
@@ -130,13 +138,14 @@ def link_out(path: Path) -> None:
         (lambda path: path.write_bytes(path.read_bytes()[:-12]), "MISMATCH", "ends before its end mark"),
         (lambda path: path.write_bytes(path.read_bytes()[:60]), "MISMATCH", "cannot be decoded"),
         (flip, "MISMATCH", "cannot be decoded"),
+        (break_checksum, "MISMATCH", "cannot be decoded"),
         (lambda path: path.write_bytes(b""), "MISMATCH", "is empty"),
         (lambda path: path.write_bytes(b"<html>quota exceeded</html>"), "MISMATCH", "not an image"),
         (folder_for_file, "UNREADABLE", "is a folder where a file is recorded"),
         (pipe_for_file, "UNREADABLE", "is not a regular file"),
         (link_out, "UNREADABLE", "is a symbolic link"),
     ],
-    ids=["cut", "cut-1", "cut-12", "head", "flipped", "empty", "html", "folder", "pipe", "link"],
+    ids=["cut", "cut-1", "cut-12", "head", "flipped", "checksum", "empty", "html", "folder", "pipe", "link"],
 )
 def test_unreadable_file(
     whole: Bench, damage: Callable[[Path], object], at_l1: str, reason: str, level: CheckedLevel
@@ -152,6 +161,13 @@ def test_unreadable_file(
         assert reason in found.reason
         assert "0x" not in found.reason
         assert verification.exit_code == EXIT_UNREADABLE
+
+
+def test_file_that_becomes_a_link_after_it_was_listed_is_not_followed(whole: Bench) -> None:
+    link_out(whole.image("a.png"))
+    found = measure(whole.layout.benchmark, A, "L2")
+    assert not isinstance(found, Measured)
+    assert found.reason == f"cannot be read: {os.strerror(errno.ELOOP)}"
 
 
 def test_symbolic_link_to_a_folder_outside_is_not_entered(whole: Bench) -> None:
