@@ -1,0 +1,72 @@
+"""Recipes ``icd10cm`` and ``openi_reports``: text sources become ``records.jsonl``.
+
+Each row has ``id``, ``query``, ``target`` and ``group``; rows of one group are too alike to be each other's
+wrong answers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medheb.build.recipe import RecipeContext, RecipeResult
+from medheb.build.texts import icd10cm_pairs, openi_reports
+from medheb.core.errors import MedhebError
+from medheb.manifest.base import Strict
+
+RECORDS = "records.jsonl"
+NORMAL = "normal"
+
+
+class NoOptions(Strict):
+    """The text recipes have no settings."""
+
+
+def _only(context: RecipeContext, pattern: str) -> Path:
+    """The one file of the source that matches ``pattern``."""
+    found = sorted(context.files.rglob(pattern))
+    if len(found) != 1:
+        raise MedhebError(context.files, f"holds {len(found)} files {pattern}, not one", "Mend unpack.include")
+    return found[0]
+
+
+def icd10cm(context: RecipeContext) -> RecipeResult:
+    """Inclusion terms (query) and the title of their code (target). Rows of one code are a group.
+
+    Raises:
+        MedhebError: the file is missing or not a tabular list.
+    """
+    context.options(NoOptions)
+    rows = [
+        {"id": f"{pair['code']}/{number}", "query": pair["term"], "target": pair["title"], "group": pair["code"]}
+        for number, pair in enumerate(icd10cm_pairs(_only(context, "*.xml")))
+    ]
+    context.records(RECORDS, rows, kind="records", language="en")
+    return context.result()
+
+
+def openi(context: RecipeContext) -> RecipeResult:
+    """Findings (query) and impressions (target) of abnormal reports. Rows with the same major terms are a group.
+
+    Normal reports are left out: most share one impression, so that none of them has one right answer.
+
+    Raises:
+        MedhebError: the file is missing, not the report archive, or holds normal reports only.
+    """
+    context.options(NoOptions)
+    path = _only(context, "*.tgz")
+    reports = openi_reports(path)
+    abnormal = [report for report in reports if report["mesh"].lower() != NORMAL]
+    if not abnormal:
+        raise MedhebError(path, "holds no abnormal report", "Get the complete archive")
+    rows = [
+        {
+            "id": report["id"],
+            "query": report["findings"],
+            "target": report["impression"],
+            "group": report["mesh"].lower(),
+        }
+        for report in abnormal
+    ]
+    context.records(RECORDS, rows, kind="records", language="en")
+    context.note(f"{len(reports) - len(abnormal)} normal reports were left out: their impressions are interchangeable")
+    return context.result()

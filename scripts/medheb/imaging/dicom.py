@@ -1,0 +1,171 @@
+"""DICOM series reader: all headers first, then pixels file by file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pydicom
+from pydicom.errors import InvalidDicomError
+from pydicom.uid import (
+    JPEG2000,
+    ExplicitVRLittleEndian,
+    ImplicitVRLittleEndian,
+    JPEG2000Lossless,
+    RLELossless,
+)
+
+from medheb.core.errors import MedhebError
+from medheb.imaging.volume import MAX_VOLUME_BYTES, Affine, Volume, canonical, check_declared
+
+TRANSFER_SYNTAXES = (
+    ImplicitVRLittleEndian,
+    ExplicitVRLittleEndian,
+    JPEG2000Lossless,
+    JPEG2000,
+    RLELossless,
+)
+MAX_FILES = 10_000
+POSITION_TOLERANCE_MM = 0.05
+GET_AGAIN = "Delete the folder and fetch the source again"
+NEEDED = ("Rows", "Columns", "PixelSpacing", "ImagePositionPatient", "ImageOrientationPatient", "BitsAllocated")
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """What the header of one file says."""
+
+    path: Path
+    series: str
+    rows: int
+    columns: int
+    spacing: tuple[float, ...]
+    orientation: tuple[float, ...]
+    position: tuple[float, ...]
+    slope: float
+    intercept: float
+    lowest: int
+    highest: int
+
+
+def _numbers(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _read_header(path: Path) -> _Slice:
+    try:
+        header = pydicom.dcmread(path, stop_before_pixels=True)
+    except (InvalidDicomError, OSError, EOFError, ValueError) as error:
+        raise MedhebError(path, "is not a DICOM file", "Keep only the files of one series in the folder") from error
+    missing = [name for name in NEEDED if header.get(name) is None]
+    if missing:
+        raise MedhebError(path, f"lacks {missing[0]}", "Give a series of axial images with positions")
+    syntax = header.file_meta.TransferSyntaxUID
+    if syntax not in TRANSFER_SYNTAXES:
+        raise MedhebError(path, f"has transfer syntax {syntax.name}", "Convert the series to explicit little endian")
+    if int(header.get("SamplesPerPixel", 1)) != 1 or int(header.get("NumberOfFrames", 1)) != 1:
+        raise MedhebError(path, "is a colour or multi-frame image", "Give a series with one grey image a file")
+    if header.get("PhotometricInterpretation") != "MONOCHROME2":
+        raise MedhebError(
+            path, f"has photometric interpretation {header.get('PhotometricInterpretation')}", "Allowed: MONOCHROME2"
+        )
+    bits = int(header.get("BitsStored", header.BitsAllocated))
+    signed = int(header.get("PixelRepresentation", 0)) == 1
+    return _Slice(
+        path=path,
+        series=str(header.get("SeriesInstanceUID", "")),
+        rows=int(header.Rows),
+        columns=int(header.Columns),
+        spacing=_numbers(header.PixelSpacing),
+        orientation=_numbers(header.ImageOrientationPatient),
+        position=_numbers(header.ImagePositionPatient),
+        slope=float(header.get("RescaleSlope", 1)),
+        intercept=float(header.get("RescaleIntercept", 0)),
+        lowest=-(1 << (bits - 1)) if signed else 0,
+        highest=(1 << (bits - 1)) - 1 if signed else (1 << bits) - 1,
+    )
+
+
+def _check_uniform(slices: list[_Slice]) -> None:
+    first = slices[0]
+    for other in slices[1:]:
+        if (other.rows, other.columns) != (first.rows, first.columns):
+            raise MedhebError(
+                other.path,
+                f"is {other.columns} x {other.rows}, but {first.path.name} is {first.columns} x {first.rows}",
+                "Keep only the files of one series in the folder",
+            )
+        if other.series != first.series:
+            raise MedhebError(other.path, "belongs to another series", "Keep only the files of one series")
+        if not np.allclose(other.orientation + other.spacing, first.orientation + first.spacing, atol=1e-3):
+            raise MedhebError(other.path, "has another direction or pixel size", "Keep only the files of one series")
+
+
+def _affine(slices: list[_Slice], distances: list[float]) -> Affine:
+    """Index (column, row, slice) to RAS millimetres. DICOM coordinates are LPS, hence two sign changes."""
+    first, last = slices[0], slices[-1]
+    affine = np.eye(4)
+    affine[:3, 0] = np.array(first.orientation[:3]) * first.spacing[1]
+    affine[:3, 1] = np.array(first.orientation[3:]) * first.spacing[0]
+    affine[:3, 2] = (np.array(last.position) - np.array(first.position)) / (len(distances) - 1)
+    affine[:3, 3] = first.position
+    turned: Affine = np.diag([-1.0, -1.0, 1.0, 1.0]) @ affine
+    return turned
+
+
+def _check_even(slices: list[_Slice], distances: list[float], folder: Path) -> None:
+    gaps = np.diff(distances)
+    usual = float(np.median(gaps))
+    for position, gap in enumerate(gaps):
+        if abs(gap - usual) > POSITION_TOLERANCE_MM:
+            name = slices[position].path.name
+            fault = "two images at one place" if gap < POSITION_TOLERANCE_MM else "a missing or displaced image"
+            raise MedhebError(
+                folder, f"has {fault} after {name} (step {gap:.2f} mm, usually {usual:.2f} mm)", GET_AGAIN
+            )
+
+
+def read_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Volume:
+    """Read a folder that holds exactly one series of single-frame grey images, in RAS order.
+
+    Slices are sorted by their position along the slice normal; file names do not matter. With slope 1 and a
+    whole intercept the result is int16 (int32 where the range asks for it), else float32.
+
+    Raises:
+        MedhebError: no folder or too few files, a file that is not DICOM, files of different size or series,
+            a gap, an unknown encoding, pixels that cannot be decoded, or more than ``max_bytes``.
+    """
+    if not folder.is_dir():
+        raise MedhebError(folder, "is not a folder", "Fetch the source again, or correct the path in its manifest")
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    if not 2 <= len(paths) <= MAX_FILES:
+        raise MedhebError(folder, f"holds {len(paths)} files", f"Allowed: 2 to {MAX_FILES} images of one series")
+    slices = [_read_header(path) for path in paths]
+    _check_uniform(slices)
+    first = slices[0]
+    normal = np.cross(first.orientation[:3], first.orientation[3:])
+    slices.sort(key=lambda entry: float(np.dot(normal, entry.position)))
+    distances = [float(np.dot(normal, entry.position)) for entry in slices]
+    _check_even(slices, distances, folder)
+
+    whole = all(entry.slope == 1 and entry.intercept == int(entry.intercept) for entry in slices)
+    lowest = min(entry.lowest + entry.intercept for entry in slices)
+    highest = max(entry.highest + entry.intercept for entry in slices)
+    narrow = lowest >= np.iinfo(np.int16).min and highest <= np.iinfo(np.int16).max
+    dtype = np.dtype(np.float32 if not whole else np.int16 if narrow else np.int32)
+    shape = (first.columns, first.rows, len(slices))
+    check_declared(str(folder), shape, dtype, max_bytes)
+
+    array = np.empty(shape, dtype=dtype, order="F")
+    for index, entry in enumerate(slices):
+        try:
+            pixels = pydicom.dcmread(entry.path).pixel_array
+        except (InvalidDicomError, AttributeError, RuntimeError, ValueError, OSError, EOFError) as error:
+            raise MedhebError(entry.path, "has pixels that cannot be decoded", GET_AGAIN) from error
+        if pixels.shape != (entry.rows, entry.columns):
+            raise MedhebError(entry.path, f"decodes to {pixels.shape}, not to its declared size", GET_AGAIN)
+        step = pixels.astype(np.float32) * np.float32(entry.slope) if not whole else pixels.astype(np.int32)
+        array[:, :, index] = (step + step.dtype.type(entry.intercept)).T
+    return canonical(array, _affine(slices, distances), str(folder))

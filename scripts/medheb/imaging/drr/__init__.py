@@ -1,0 +1,1 @@
+"""Projectors: from a CT volume to a radiograph."""
