@@ -17,10 +17,12 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/audit.smk"
 
 
-# Everything: scores of all models on all tasks, the report, the audit roots.
+# Everything: scores of all models on all tasks, the report, the audit roots. Steps in between are listed
+# too: Snakemake would not notice that one of them was deleted.
 rule all:
     default_target: True
     input:
+        PLAN.steps_between(),
         f"{RESULTS}/report/index.html",
         f"{RESULTS}/audit/roots.json",
         f"{RESULTS}/report/complete.txt" if PLAN.run.config.strict else [],

@@ -167,6 +167,14 @@ class Plan:
         """Digest files of all sources."""
         return [str(self.run.layout.audit / dataset / "digests.json") for dataset in self.datasets]
 
+    def steps_between(self) -> list[str]:
+        """All results between the sources and the report."""
+        layout = self.run.layout
+        statuses = [layout.source_status(dataset) for dataset in self.datasets]
+        receipts = [layout.embedded(model, home) for model in self.models for home in self.run.home_datasets]
+        paths = [str(path) for path in [*statuses, *receipts]]
+        return [*paths, *self.all_inventories(), *self.all_indices(), *self.scores(), *self.all_digests()]
+
     def dataset_targets(self, dataset: str) -> list[str]:
         """What ``snakemake dataset_<id>`` makes: the source and everything that depends on it."""
         tasks = [task.task for task in self.run.tasks.values() if dataset in task.sources]
