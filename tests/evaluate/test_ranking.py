@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from medheb.evaluate.metrics import expected
 from medheb.evaluate.pools import build_pools
-from medheb.evaluate.ranking import rank_global, rank_local, rank_one
+from medheb.evaluate.ranking import rank_global, rank_local, rank_one, top_positions
 from medheb.evaluate.score import METRICS
 from medheb.models.base import ImageRef, Rendered
 
@@ -32,6 +32,12 @@ def test_scores_within_tolerance_tie() -> None:
     ranked = rank_one(np.array([0.5, 0.5 + 4e-7, 0.6, 0.1], dtype=np.float32), np.arange(4) == 0, 1e-6)
     assert (ranked.above, ranked.tied, ranked.positives) == (1, 2, 1)
     assert ranked.top.tolist()[0] == 2
+
+
+@given(scores=st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4]), min_size=1, max_size=60))
+def test_top_positions_are_those_of_a_stable_sort(scores: list[float]) -> None:
+    values = np.array(scores, dtype=np.float32)
+    assert top_positions(values).tolist() == np.argsort(-values, kind="stable")[:10].tolist()
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

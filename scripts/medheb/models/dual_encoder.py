@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from medheb.models.base import ReadImage, Rendered, Vectors
+from medheb.models.base import ImageRef, ReadImage, Rendered, Vectors
 from medheb.models.bridge import FittedBridge, unit_rows
 from medheb.models.towers import ImageEncoder, TextEncoder
 
@@ -26,37 +26,44 @@ class DualEncoder:
         self.images = images
         self.texts = texts
         self.bridge = bridge
+        # Fields seen so far: slices of volumes are shared with each other and with single images.
+        self._fields: dict[str, Vectors] = {}
 
     def encode(self, inputs: Sequence[Rendered], read_image: ReadImage) -> Vectors:
         """Unit vectors, float32 [n, image dimension + 2 x text dimension]."""
-        refs = {image.sha256: image for rendered in inputs for image in rendered.images}
-        texts = sorted({rendered.text for rendered in inputs if rendered.text})
-        image_size, text_size = self.bridge.weight.shape
-        fields: dict[str, Vectors] = {}
-        if refs:
-            features = self.images(read_image(ref) for ref in refs.values())
-            blocks = [
-                HALF * self.bridge.centred_image(features),
-                HALF * self.bridge.bridged_image(features),
-                np.zeros((len(refs), text_size), dtype=np.float32),
-            ]
-            fields |= {f"image:{sha}": row for sha, row in zip(refs, np.hstack(blocks), strict=True)}
-        if texts:
-            vectors = self.texts(texts)
-            blocks = [
-                np.zeros((len(texts), image_size), dtype=np.float32),
-                HALF * self.bridge.centred_text(vectors),
-                HALF * vectors,
-            ]
-            fields |= {f"text:{text}": row for text, row in zip(texts, np.hstack(blocks), strict=True)}
-        return unit_rows(np.stack([self._mean_of_fields(rendered, fields) for rendered in inputs]))
+        refs = {f"image:{image.sha256}": image for rendered in inputs for image in rendered.images}
+        texts = {f"text:{rendered.text}": rendered.text for rendered in inputs if rendered.text}
+        self._add_images({name: ref for name, ref in refs.items() if name not in self._fields}, read_image)
+        self._add_texts({name: text for name, text in sorted(texts.items()) if name not in self._fields})
+        return unit_rows(np.stack([self._mean_of_fields(rendered) for rendered in inputs]))
 
-    @staticmethod
-    def _mean_of_fields(rendered: Rendered, fields: dict[str, Vectors]) -> Vectors:
+    def _add_images(self, refs: dict[str, ImageRef], read_image: ReadImage) -> None:
+        if not refs:
+            return
+        features = self.images(read_image(ref) for ref in refs.values())
+        blocks = [
+            HALF * self.bridge.centred_image(features),
+            HALF * self.bridge.bridged_image(features),
+            np.zeros((len(refs), self.bridge.weight.shape[1]), dtype=np.float32),
+        ]
+        self._fields.update(zip(refs, np.hstack(blocks), strict=True))
+
+    def _add_texts(self, texts: dict[str, str]) -> None:
+        if not texts:
+            return
+        vectors = self.texts(list(texts.values()))
+        blocks = [
+            np.zeros((len(texts), self.bridge.weight.shape[0]), dtype=np.float32),
+            HALF * self.bridge.centred_text(vectors),
+            HALF * vectors,
+        ]
+        self._fields.update(zip(texts, np.hstack(blocks), strict=True))
+
+    def _mean_of_fields(self, rendered: Rendered) -> Vectors:
         parts: list[Vectors] = []
         if rendered.images:
-            parts.append(np.mean([fields[f"image:{image.sha256}"] for image in rendered.images], axis=0))
+            parts.append(np.mean([self._fields[f"image:{image.sha256}"] for image in rendered.images], axis=0))
         if rendered.text:
-            parts.append(fields[f"text:{rendered.text}"])
+            parts.append(self._fields[f"text:{rendered.text}"])
         mean: Vectors = np.mean(parts, axis=0)
         return mean

@@ -1,0 +1,138 @@
+"""Figures of speed and memory: `make bench`. One line each: ``bench <name> <figure>=<number> ...``.
+
+Every figure stands beside a straightforward way or a bound, measured in the same run, because
+machines differ and are shared.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "results" / "bench"
+DEMO_ARCHIVES = ROOT / "results" / "demo" / "sources" / "archives"
+SECONDS_ALLOWED, MEGABYTES_ALLOWED, AGAIN_ALLOWED = 600, 6000, 20
+
+
+def show(name: str, **figures: float) -> None:
+    """Print one benchmark line."""
+    print(f"bench {name} " + " ".join(f"{key}={value:.3g}" for key, value in figures.items()), flush=True)
+
+
+def measured(command: list[str]) -> tuple[float, float]:
+    """Seconds and peak memory in MB (resident, all processes of the tree together) of a command."""
+    environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
+    started = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+    peak = 0
+
+    def watch() -> None:
+        nonlocal peak
+        while process.poll() is None:
+            total = 0
+            try:
+                tree = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            except psutil.NoSuchProcess:
+                return
+            for member in tree:
+                try:
+                    total += member.memory_info().rss
+                except psutil.NoSuchProcess:
+                    continue
+            peak = max(peak, total)
+            time.sleep(0.2)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    code = process.wait()
+    watcher.join()
+    if code:
+        sys.exit(f"benchmark command failed with {code}: {' '.join(command)}")
+    return time.monotonic() - started, peak / 1e6
+
+
+def bench_demo() -> Path:
+    """The demo from downloaded archives, then once more with nothing to do."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    if DEMO_ARCHIVES.exists():
+        shutil.copytree(DEMO_ARCHIVES, WORK / "sources" / "archives", copy_function=os.link)
+    WORK.mkdir(parents=True, exist_ok=True)
+    config = WORK / "config.yaml"
+    folders = {"sources": WORK / "sources", "benchmark": WORK / "MedHEB", "results": WORK}
+    config.write_text(
+        yaml.safe_dump({"paths": {key: str(path.relative_to(ROOT)) for key, path in folders.items()}}), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "medheb", "run", "--config", str(config), "--cores", "2"]
+    seconds, megabytes = measured(command)
+    show(
+        "demo",
+        seconds=seconds,
+        of_allowed=seconds / SECONDS_ALLOWED,
+        peak_mb=megabytes,
+        of_allowed_mb=megabytes / MEGABYTES_ALLOWED,
+    )
+    again, _ = measured(command)
+    bare, _ = measured([sys.executable, "-m", "snakemake", "--version"])
+    show("demo_again", seconds=again, of_allowed=again / AGAIN_ALLOWED, times_bare_snakemake_start=again / bare)
+    return config
+
+
+def bench_inputs(config: Path) -> None:
+    """Distinct inputs embedded, against embedding every query and candidate of every task."""
+    from medheb.core.status import read_status
+    from medheb.embed.inputs import render_task
+    from medheb.embed.run import distinct_inputs
+    from medheb.manifest.load import load_config, load_run
+    from medheb.models.load import RENDERERS
+
+    os.chdir(ROOT)
+    run = load_run(load_config([Path("config/config.yaml"), config]))
+    model = next(model for model in run.models.values() if not model.canary)
+    render = RENDERERS[model.adapter.name]
+    distinct = sum(len(distinct_inputs(run, model, dataset)) for dataset in run.home_datasets)
+    everything = 0
+    for task in run.tasks.values():
+        if read_status(run.layout.task_status(task.index)).ok:
+            rendered = render_task(run, task, render)
+            everything += len(rendered.queries) + sum(len(row) for row in rendered.candidates)
+    show("embed_inputs", distinct=distinct, all_mentions=everything, ratio=distinct / everything)
+
+
+def bench_ranking() -> None:
+    """Ranks by counting, against sorting every pool, for 2,000 queries and 20,000 candidates of 384 values."""
+    from medheb.evaluate.ranking import rank_global
+
+    rng = np.random.default_rng(0)
+    queries, pool = (rng.standard_normal((n, 384)).astype(np.float32) for n in (2_000, 20_000))
+    positives = rng.integers(0, len(pool), len(queries)).tolist()
+    started = time.process_time()
+    ranked = rank_global(queries, pool, positives, 0.0)
+    ours = time.process_time() - started
+    started = time.process_time()
+    ranks = []
+    for start in range(0, len(queries), 256):
+        order = np.argsort(-(queries[start : start + 256] @ pool.T), axis=1)
+        ranks += [
+            int(np.flatnonzero(row == positive)[0])
+            for row, positive in zip(order, positives[start : start + 256], strict=True)
+        ]
+    plain = time.process_time() - started
+    if any(not result.above <= rank < result.above + result.tied for rank, result in zip(ranks, ranked, strict=True)):
+        sys.exit("the two ways of ranking disagree")
+    show("ranking", seconds=ours, sorting_seconds=plain, ratio=ours / plain)
+
+
+if __name__ == "__main__":
+    bench_ranking()
+    bench_inputs(bench_demo())
+    shutil.rmtree(WORK, ignore_errors=True)
