@@ -61,7 +61,7 @@ def crop_square(
 
     Args:
         picture: shape (H, W).
-        centre: row and column in continuous coordinates (pixel i covers [i, i + 1)).
+        centre: row and column in continuous coordinates (pixel i covers [i, i + 1)), inside the picture.
         field_of_view: side of the field in mm.
         spacing: row and column size in mm.
         side: side of the result in pixels.

@@ -68,17 +68,19 @@ class Source:
             )
         return full.removeprefix(root)
 
+    def _files(self, kind: str) -> list[BuiltFile]:
+        return sorted(self.inventory.of_kind(kind), key=lambda file: file.path)
+
     def pictures(self, kind: str) -> list[Entry]:
         """Single pictures of a kind, in path order."""
         return [
-            Entry(self.inventory.dataset, (self._path(file),), file.content, file.facts)
-            for file in self.inventory.of_kind(kind)
+            Entry(self.inventory.dataset, (self._path(file),), file.content, file.facts) for file in self._files(kind)
         ]
 
     def volumes(self, kind: str) -> list[Entry]:
         """Pictures of a kind joined by their fact ``case``, slices in path order, cases in name order."""
         cases: dict[str, list[BuiltFile]] = defaultdict(list)
-        for file in self.inventory.of_kind(kind):
+        for file in self._files(kind):
             cases[str(file.facts.get("case"))].append(file)
         return [
             Entry(
@@ -97,7 +99,7 @@ class Source:
             MedhebError: a file is missing, differs from the inventory, or holds a row without its fields.
         """
         rows: list[TextRow] = []
-        for file in self.inventory.of_kind("records"):
+        for file in self._files("records"):
             path = self.layout.benchmark / self.inventory.images / file.path
             content = path.read_bytes() if path.is_file() else b""
             if sha256_bytes(content) != file.sha256:
