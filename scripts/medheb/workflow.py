@@ -87,7 +87,7 @@ class Plan:
 
     def index_settings(self, index: str) -> str:
         """Row of the task table and the sampling seed."""
-        return json_digest([self._by_index(index).model_dump(mode="json"), self.run.config.seed])[:16]
+        return json_digest([self._by_index(index).model_dump(mode="json", exclude={"note"}), self.run.config.seed])[:16]
 
     def model_settings(self, model: str) -> str:
         """Adapter of a model."""
@@ -101,10 +101,9 @@ class Plan:
     def report_settings(self) -> str:
         """Everything that a report says without reading it from a result."""
         manifests = [entry.model_dump(mode="json") for entry in self.run.datasets.values()]
-        models = [entry.model_dump(mode="json") for entry in self.run.models.values()]
-        return json_digest([manifests, models, self.run.config.report.model_dump(), self.run.protocol.model_dump()])[
-            :16
-        ]
+        manifests += [entry.model_dump(mode="json") for entry in self.run.models.values()]
+        manifests += [entry.model_dump(mode="json") for entry in self.run.tasks.values()]
+        return json_digest([manifests, self.run.config.report.model_dump(), self.run.protocol.model_dump()])[:16]
 
     # inputs
     def inventory(self, dataset: str) -> str:

@@ -15,7 +15,6 @@ from medheb.models.base import ReadImage, Rendered, Vectors
 from medheb.models.canaries import RandomEncoder
 from medheb.report.run import collect_report
 
-pytestmark = pytest.mark.xdist_group("end_to_end")
 SHARD = 16
 
 

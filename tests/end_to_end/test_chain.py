@@ -16,8 +16,6 @@ import yaml
 from PIL import Image
 from tiny_benchmark import WHEEL, environment, make_workspace, medheb, roots, snakemake
 
-pytestmark = pytest.mark.xdist_group("end_to_end")
-
 
 def jobs(result: subprocess.CompletedProcess[str]) -> dict[str, int]:
     """Jobs by rule that a dry run lists."""

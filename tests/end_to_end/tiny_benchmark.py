@@ -159,7 +159,9 @@ def make_workspace(folder: Path) -> Path:
         ["Codes_t2t", "Text_Task/Codes/Codes_test.json", "text", "text-text", "id", "global", "codes", "",
          "text_pairs", "Find the diagnosis title of the given term:", "<row>"],
     ]  # fmt: skip
-    (sets / "tasks.tsv").write_text("\n".join("\t".join(row) for row in rows) + "\n")
+    (sets / "tasks.tsv").write_text(
+        "\n".join("\t".join([*row, *[""] * (len(TASK_COLUMNS) - len(row))]) for row in rows) + "\n"
+    )
     canaries = [
         {"id": name, "title": f"{name} vectors", "canary": True, "adapter": {"name": name}}
         for name in ("random", "constant")

@@ -51,6 +51,7 @@ TASK_COLUMNS = (
     "builder",
     "qry_inst",
     "qry_text",
+    "note",
 )
 
 
@@ -68,3 +69,4 @@ class Task(Strict):
     builder: Identifier = Field(description="function of medheb.index that makes the rows")
     qry_inst: str = Field(min_length=3)
     qry_text: str = Field(description="fixed question, <label> or <row> where it differs by row, or empty")
+    note: str = Field(default="", description="what a reader of its scores should know")

@@ -47,7 +47,7 @@ def model_notes(results: Results) -> list[Note]:
 
 
 def task_notes(results: Results) -> list[Note]:
-    """Warnings that the evaluation left about real models, and the tasks with few queries.
+    """Notes of the task table, warnings that the evaluation left about real models, tasks with few queries.
 
     A warning that only some models have names them. Canaries are odd on purpose: theirs do not count.
     """
@@ -60,7 +60,8 @@ def task_notes(results: Results) -> list[Note]:
         for score in real:
             for warning in score.warnings:
                 about.setdefault(warning, []).append(results.run.models[score.model].title)
-        lines = [text if len(who) == len(real) else f"{_listed(who)}: {text}" for text, who in about.items()]
+        lines = [results.run.tasks[key].note]
+        lines += [text if len(who) == len(real) else f"{_listed(who)}: {text}" for text, who in about.items()]
         notes.append(Note(key, _distinct(lines)))
         if scores and scores[0].queries < FEW_QUERIES:
             small.append(f"{key} ({scores[0].queries})")
