@@ -167,7 +167,7 @@ def make_workspace(folder: Path) -> Path:
         for name in ("random", "constant")
     ]
     (sets / "models.yaml").write_text(yaml.safe_dump({"models": canaries}))
-    settings = {"manifests": "manifests/tiny", "evaluate": {"bootstrap_resamples": 200}}
+    settings = {"manifests": "manifests/tiny", "accept": "open", "evaluate": {"bootstrap_resamples": 200}}
     (folder / "config" / "config.yaml").write_text(yaml.safe_dump(settings))
     return folder
 

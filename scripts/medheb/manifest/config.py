@@ -17,6 +17,14 @@ class Paths(Strict):
     results: str = Field(default="results", min_length=1, description="embeddings, scores, report, audit")
 
 
+class Transfer(Strict):
+    """Downloads."""
+
+    per_host: int = Field(default=4, ge=1, le=16, description="files at once from one host")
+    attempts: int = Field(default=5, ge=1, description="tries of one file before it counts as blocked")
+    bandwidth_mbit: float = Field(default=100.0, gt=0, description="assumed by `medheb plan` for its hours")
+
+
 class Embed(Strict):
     """The embedding step."""
 
@@ -54,6 +62,15 @@ class Config(Strict):
     models: Literal["all"] | tuple[Identifier, ...] = Field(
         default="all", description="models to evaluate: all, or a list of ids; canaries always run"
     )
+    accept: Literal["asked", "open"] = Field(
+        default="asked",
+        description="asked: terms of every source must be accepted once with `medheb accept`; open: this line accepts "
+        "the terms of all sources of access class open",
+    )
+    local_copies: dict[Identifier, str] = Field(
+        default={}, description="source id: folder of your own copy (PhysioNet and others); verified, never copied out"
+    )
+    transfer: Transfer = Transfer()
     protocol: Literal["release", "corrected"] = Field(
         default="corrected", description="release: as published, to compare numbers; corrected: as the paper says"
     )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
 from medheb.manifest.base import Identifier, Md5, RelativePath, Sha256, Strict
+from medheb.manifest.hosts import Host
 
 EvidenceForm = Literal["2d", "3d", "text"]
 AccessClass = Literal["open", "registration", "gated", "competition", "credentialed", "restricted"]
@@ -20,13 +21,11 @@ class Licence(Strict):
     note: str = Field(default="", description="what a user should know beyond the identifier")
 
 
-class PackageHost(Strict):
-    """A distribution on the Python package index, fetched by the ordinary pip client, never imported."""
+class AcceptedDigest(Strict):
+    """Another digest under which a file is right, and why (an erratum of the publisher, say)."""
 
-    kind: Literal["package"]
-    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    version: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9.+!-]*$")
-    format: Literal["wheel", "sdist"]
+    sha256: Sha256
+    note: str = Field(min_length=10)
 
 
 class SourceFile(Strict):
@@ -37,6 +36,10 @@ class SourceFile(Strict):
     sha256: Sha256 | None
     md5: Md5 | None = Field(default=None, description="the publisher's own digest, where there is one")
     digest_source: str = Field(min_length=3, description="who says so, or why there is no digest")
+    url: str | None = Field(
+        default=None, pattern=r"^https://", description="address, where the host's rule does not give it"
+    )
+    accepted: tuple[AcceptedDigest, ...] = Field(default=(), description="alternate digests, each with its reason")
 
 
 class Unpack(Strict):
@@ -70,9 +73,17 @@ class Dataset(Strict):
     licence: Licence
     redistribution: bool = Field(description="may built files be passed on")
     show_content: bool = Field(description="may reports and audits show pictures, texts and paths of it")
-    host: Annotated[PackageHost, Field(discriminator="kind")]
-    files: tuple[SourceFile, ...] = Field(min_length=1)
-    unpack: Unpack
+    host: Host
+    mirrors: tuple[Host, ...] = Field(default=(), description="other hosts of the same files, tried in order")
+    files: tuple[SourceFile, ...] = Field(
+        description="files as the host serves them; may be empty if nobody has listed them"
+    )
+    files_note: str = Field(default="", description="why files are missing or have no digest")
+    requires: tuple[Identifier, ...] = Field(default=(), description="other sources whose files this one uses")
+    download_bytes: int | None = Field(default=None, ge=0, description="all files together, null if unknown")
+    disk_bytes: int | None = Field(default=None, ge=0, description="unpacked and built, null if unknown")
+    inodes: int | None = Field(default=None, ge=0, description="files after unpacking and building, null if unknown")
+    unpack: Unpack | None = Field(default=None, description="null: files are left as they are")
     recipe: Recipe
     images: RelativePath = Field(description="folder of the canonical layout that the recipe fills")
     links: tuple[str, ...] = Field(min_length=1, description="official pages")
@@ -80,7 +91,9 @@ class Dataset(Strict):
     note: str = Field(default="", description="what is thin, unusual or unverified")
 
     @model_validator(mode="after")
-    def _restricted_stays_here(self) -> Dataset:
+    def _rules(self) -> Dataset:
         if self.access in {"credentialed", "restricted"} and (self.redistribution or self.show_content):
             raise ValueError("redistribution and show_content: false for credentialed and restricted sources")
+        if not self.files and not self.files_note:
+            raise ValueError("files, or a files_note that says why there are none")
         return self

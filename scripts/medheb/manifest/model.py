@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from medheb.manifest.base import Identifier, RelativePath, Strict
-from medheb.manifest.dataset import Licence, PackageHost, SourceFile, Unpack
+from medheb.manifest.dataset import Licence, SourceFile, Unpack
+from medheb.manifest.hosts import PackageHost
 
 
 class PackagedWeights(Strict):
