@@ -34,6 +34,7 @@ MAX_TAR_HEADER_BYTES = 1 << 20
 TAR_BLOCK_BYTES = 512
 TAR_READ_BYTES = 20 * TAR_BLOCK_BYTES
 ZIP_ENCRYPTED_FLAGS = 0x1 | 0x40
+ZIP_UTF8_FLAG = 0x800
 TAR_KINDS = {
     tarfile.LNKTYPE: "a hard link",
     tarfile.SYMTYPE: "a symbolic link",
@@ -48,17 +49,18 @@ class Budget:
     """Counts members and bytes while they come out, against a manifest's caps.
 
     Args:
-        archive: named in errors; its size is the base of the ratio.
+        archive: named in errors.
+        packed: packed bytes, the base of the ratio.
         rules: the caps.
     """
 
-    def __init__(self, archive: Path, rules: Unpack) -> None:
+    def __init__(self, archive: Path, packed: int, rules: Unpack) -> None:
         self._archive = archive
         self._rules = rules
         self._members = 0
         self._wanted = 0
         self._unpacked = 0
-        self._limit = max(RATIO_FLOOR_BYTES, int(archive.stat().st_size * rules.max_ratio))
+        self._limit = max(RATIO_FLOOR_BYTES, int(packed * rules.max_ratio))
 
     def member(self) -> None:
         """Count one member, wanted or not."""
@@ -98,6 +100,8 @@ def damage_named(archive: Path) -> Iterator[None]:
     """Turn what the readers raise on broken bytes into one error that names the archive."""
     try:
         yield
+    except UnicodeDecodeError as error:
+        raise hostile(archive, "holds a member name that is not valid UTF-8") from error
     except (EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error) as error:
         raise _damaged(archive, error) from error
     except (NotImplementedError, ValueError, OverflowError) as error:
@@ -130,6 +134,11 @@ def entries(archive: Path, budget: Budget) -> Iterator[Entry]:
     else:
         allowed = ", ".join(ZIP_SUFFIXES + TAR_SUFFIXES)
         raise MedhebError(archive, "is not a kind of archive that can be unpacked", f"Allowed: {allowed}")
+    yield from with_damage_named(archive, walk)
+
+
+def with_damage_named(archive: Path, walk: Iterator[Entry]) -> Iterator[Entry]:
+    """The same entries; an error of a reader, now or while chunks are read, names ``archive``."""
     with damage_named(archive):
         for entry in walk:
             yield replace(entry, chunks=_named_chunks(archive, entry.chunks))
@@ -141,21 +150,47 @@ def _named_chunks(archive: Path, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _zip_entries(archive: Path, budget: Budget) -> Iterator[Entry]:
-    guard = NameGuard(archive)
     with zipfile.ZipFile(archive) as opened:
-        for info in opened.infolist():
-            budget.member()
-            # The library cuts a name at its first NUL and keeps the whole one here.
-            if "\0" in info.orig_filename:
-                raise hostile(archive, f"member {shown(info.orig_filename)} holds a NUL or control character")
-            path = guard.accept(info.filename, info.is_dir())
-            if info.flag_bits & ZIP_ENCRYPTED_FLAGS:
-                raise hostile(archive, f"member {shown(path)} is encrypted")
-            kind = stat.S_IFMT(info.external_attr >> 16)
-            if kind not in {0, stat.S_IFDIR if info.is_dir() else stat.S_IFREG}:
-                what = "a symbolic link" if kind == stat.S_IFLNK else "not a plain file or folder"
-                raise hostile(archive, f"member {shown(path)} is {what}")
-            yield Entry(path, info.is_dir(), _zip_chunks(opened, info, budget))
+        yield from zip_members(opened, archive, budget)
+
+
+def zip_members(opened: zipfile.ZipFile, archive: Path, budget: Budget) -> Iterator[Entry]:
+    """All members of an open zip in the order of its directory, checked; ``archive`` is named in errors.
+
+    Raises:
+        MedhebError: a harmful member or a broken cap. Damage comes as the library raises it
+            (see :func:`with_damage_named`).
+    """
+    guard = NameGuard(archive)
+    for info in opened.infolist():
+        budget.member()
+        name = zip_name(info, archive)
+        folder = name.endswith("/")
+        path = guard.accept(name, folder)
+        if info.flag_bits & ZIP_ENCRYPTED_FLAGS:
+            raise hostile(archive, f"member {shown(path)} is encrypted")
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        if kind not in {0, stat.S_IFDIR if folder else stat.S_IFREG}:
+            what = "a symbolic link" if kind == stat.S_IFLNK else "not a plain file or folder"
+            raise hostile(archive, f"member {shown(path)} is {what}")
+        yield Entry(path, folder, _zip_chunks(opened, info, budget))
+
+
+def zip_name(info: zipfile.ZipInfo, archive: Path) -> str:
+    """The member's name as its writer meant it: UTF-8, declared or not.
+
+    Raises:
+        MedhebError: the name is in another encoding, which the archive does not tell.
+    """
+    # The whole name as it stands in the directory; ``filename`` is cut at its first NUL.
+    name = info.orig_filename
+    if info.flag_bits & ZIP_UTF8_FLAG:
+        return name
+    try:
+        # The library decodes an undeclared name as code page 437, which loses nothing; many writers mean UTF-8.
+        return name.encode("cp437").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise hostile(archive, f"member {shown(name)} is not valid UTF-8") from error
 
 
 def _zip_chunks(opened: zipfile.ZipFile, info: zipfile.ZipInfo, budget: Budget) -> Iterator[bytes]:

@@ -31,14 +31,23 @@ def wanted_files(archive: Path, rules: Unpack) -> Iterator[Entry]:
     Raises:
         MedhebError: as :func:`medheb.fetch.archives.entries`, or a pattern that matches nothing (at the end).
     """
-    budget = Budget(archive, rules)
+    budget = Budget(archive, archive.stat().st_size, rules)
+    return matching(entries(archive, budget), archive, rules, budget)
+
+
+def matching(walk: Iterator[Entry], archive: Path, rules: Unpack, budget: Budget) -> Iterator[Entry]:
+    """Files of ``walk`` that match ``rules.include``, with their bytes counted; ``archive`` is named in errors.
+
+    Raises:
+        MedhebError: what ``walk`` raises, a broken cap, or a pattern that matches nothing (at the end).
+    """
     unmatched = set(rules.include)
-    for entry in entries(archive, budget):
+    for entry in walk:
         if entry.folder:
             continue
-        matching = {pattern for pattern in rules.include if fnmatchcase(entry.path, pattern)}
-        unmatched -= matching
-        if matching:
+        found = {pattern for pattern in rules.include if fnmatchcase(entry.path, pattern)}
+        unmatched -= found
+        if found:
             yield Entry(entry.path, False, _counted(entry.chunks, budget))
     for pattern in rules.include:
         if pattern in unmatched:
@@ -75,10 +84,17 @@ def unpack(archive: Path, target: Path, rules: Unpack) -> tuple[Member, ...]:
         MedhebError: a harmful member, a broken cap, damaged bytes, or a pattern that matches nothing;
             ``target`` is then as it was before.
     """
-    members: list[Member] = []
+    return write_members(wanted_files(archive, rules), target)
+
+
+def write_members(wanted: Iterator[Entry], target: Path) -> tuple[Member, ...]:
+    """Write files below ``target``, which is replaced whole; after an error it is as it was before.
+
+    Returns:
+        What was written, sorted by path bytes.
+    """
     with atomic_folder(target) as staging:
-        for entry in wanted_files(archive, rules):
-            members.append(_write(staging, entry))
+        members = [_write(staging, entry) for entry in wanted]
     return tuple(sorted(members, key=lambda member: member.path.encode()))
 
 
