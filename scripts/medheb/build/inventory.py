@@ -5,15 +5,13 @@ It lies inside the image folder, is written last, and is all that later steps re
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import Field
 
-from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.core.status import Status
-from medheb.manifest.base import RelativePath, Sha256, Strict, validate
+from medheb.manifest.base import RelativePath, Sha256, Strict, read_json, validate
 
 SCHEMA_VERSION = 1
 Fact = str | int | float | bool | None
@@ -61,12 +59,4 @@ def read_inventory(path: Path) -> Inventory:
     Raises:
         MedhebError: missing, or not an inventory.
     """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise MedhebError(path, "is missing", "Build the source again: snakemake dataset_<id>") from None
-    try:
-        parsed = json.loads(content)
-    except ValueError as error:
-        raise MedhebError(path, f"is not JSON ({error})", "Delete it and build the source again") from error
-    return validate(Inventory, parsed, path)
+    return validate(Inventory, read_json(path, f"Build the source again: {path.name.split('.')[0]}"), path)

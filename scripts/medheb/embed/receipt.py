@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.core.status import Status
-from medheb.manifest.base import Strict, validate
+from medheb.manifest.base import Strict, read_json, validate
 
 SCHEMA_VERSION = 1
 
@@ -37,9 +35,4 @@ def read_receipt(path: Path) -> Receipt:
     Raises:
         MedhebError: missing or damaged.
     """
-    try:
-        return validate(Receipt, json.loads(path.read_bytes()), path)
-    except FileNotFoundError:
-        raise MedhebError(path, "is missing", "Run the embedding step again") from None
-    except ValueError as error:
-        raise MedhebError(path, f"is not JSON ({error})", "Delete it and run again") from error
+    return validate(Receipt, read_json(path, "Run the embedding step again"), path)

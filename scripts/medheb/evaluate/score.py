@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import Field
@@ -10,7 +9,7 @@ from pydantic import Field
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.core.status import Status
-from medheb.manifest.base import Strict, validate
+from medheb.manifest.base import Strict, read_json, validate
 from medheb.manifest.task import Family
 
 SCHEMA_VERSION = 1
@@ -81,13 +80,7 @@ def read_score(path: Path) -> Score:
     Raises:
         MedhebError: missing or not a score of this schema version.
     """
-    try:
-        content = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise MedhebError(path, "is missing", "Run the evaluation again") from None
-    except ValueError as error:
-        raise MedhebError(path, f"is not JSON ({error})", "Delete it and run the evaluation again") from error
-    score = validate(Score, content, path)
+    score = validate(Score, read_json(path, "Run the evaluation again"), path)
     if score.schema_version != SCHEMA_VERSION:
         raise MedhebError(
             path, f"has schema version {score.schema_version}", f"Allowed: {SCHEMA_VERSION}; run it again"

@@ -5,7 +5,6 @@ A task JSON is a list of records. Each holds one query and its candidates, posit
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Any, Literal
 from pydantic import model_validator
 
 from medheb.core.errors import MedhebError
-from medheb.manifest.base import RelativePath, Strict, validate
+from medheb.manifest.base import RelativePath, Strict, read_json, validate
 
 Modality = Literal["text", "image", "volume"]
 WrittenModality = Literal["text", "image", "video"]
@@ -82,12 +81,7 @@ def read_records(path: Path) -> list[Record]:
     Raises:
         MedhebError: missing, not JSON, or a record with a fault (named with row and field).
     """
-    try:
-        rows = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise MedhebError(path, "is missing", "Build the index again: snakemake index") from None
-    except ValueError as error:
-        raise MedhebError(path, f"is not JSON ({error})", "Delete it and build the index again") from error
+    rows = read_json(path, "Build the index again: snakemake index")
     if not isinstance(rows, list):
         raise MedhebError(path, "is not a list of records", "Delete it and build the index again")
     return [validate(Record, row, f"{path} row {number}") for number, row in enumerate(rows)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -77,6 +78,20 @@ def read_yaml(path: Path) -> Any:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
         raise MedhebError(path, f"is not valid YAML{line}", "Correct the syntax there") from error
+
+
+def read_json(path: Path, remedy: str) -> Any:
+    """Parse a JSON file that one of our own steps wrote.
+
+    Raises:
+        MedhebError: missing or not JSON; ``remedy`` says which step makes it again.
+    """
+    try:
+        return json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise MedhebError(path, "is missing", remedy) from None
+    except ValueError as error:
+        raise MedhebError(path, f"is not JSON ({error})", f"Delete it. {remedy}") from error
 
 
 def validate(model: type[ModelT], content: Any, where: str | Path) -> ModelT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import Field
 
@@ -19,16 +19,7 @@ Family = Literal[
     "region",
     "text-text",
 ]
-FAMILIES: tuple[Family, ...] = (
-    "image-image",
-    "modality-bridging",
-    "image-label",
-    "image-report",
-    "text-image",
-    "vqa",
-    "region",
-    "text-text",
-)
+FAMILIES: tuple[Family, ...] = get_args(Family)
 FAMILY_TITLES: dict[Family, str] = {
     "image-image": "Image-image",
     "modality-bridging": "Modality-bridging",
