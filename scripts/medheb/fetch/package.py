@@ -44,7 +44,7 @@ def fetch_package(layout: Layout, host: PackageHost, file: SourceFile) -> Path:
     """
     size, sha256 = _pinned(host, file)
     archive = layout.archive(sha256, file.path)
-    _clear_dead_attempts(archive.parent)
+    clear_dead_attempts(archive.parent)
     if _is_there(archive, file):
         return archive
     require_space(archive.parent, COPIES * size, file.path)
@@ -115,7 +115,8 @@ def _one_at_a_time(folder: Path) -> Iterator[None]:
         yield
 
 
-def _clear_dead_attempts(folder: Path) -> None:
+def clear_dead_attempts(folder: Path) -> None:
+    """Delete temporary files and folders of processes of this machine that are gone, directly in ``folder``."""
     # Not core.files.remove_leftovers: the folder is shared, and a living job on another host may be at work.
     for path in sorted(folder.glob(f".*{TEMPORARY_MARK}*")):
         host, pid, _ = path.name.rsplit(TEMPORARY_MARK, 1)[1].rsplit(".", 2)

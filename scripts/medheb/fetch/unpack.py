@@ -35,11 +35,21 @@ def wanted_files(archive: Path, rules: Unpack) -> Iterator[Entry]:
     return matching(entries(archive, budget), archive, rules, budget)
 
 
-def matching(walk: Iterator[Entry], archive: Path, rules: Unpack, budget: Budget) -> Iterator[Entry]:
+def matching(
+    walk: Iterator[Entry], archive: Path, rules: Unpack, budget: Budget, used: set[str] | None = None
+) -> Iterator[Entry]:
     """Files of ``walk`` that match ``rules.include``, with their bytes counted; ``archive`` is named in errors.
 
+    Args:
+        walk: all members.
+        archive: named in errors.
+        rules: which members, and the caps.
+        budget: counts them.
+        used: patterns that matched something are added to it, for a caller who judges several archives together.
+
     Raises:
-        MedhebError: what ``walk`` raises, a broken cap, or a pattern that matches nothing (at the end).
+        MedhebError: what ``walk`` raises, a broken cap, or, without ``used``, a pattern that matches nothing (at the
+            end).
     """
     unmatched = set(rules.include)
     for entry in walk:
@@ -47,10 +57,18 @@ def matching(walk: Iterator[Entry], archive: Path, rules: Unpack, budget: Budget
             continue
         found = {pattern for pattern in rules.include if fnmatchcase(entry.path, pattern)}
         unmatched -= found
+        if used is not None:
+            used |= found
         if found:
             yield Entry(entry.path, False, _counted(entry.chunks, budget))
+    if used is None:
+        require_all_used(archive, rules, set(rules.include) - unmatched)
+
+
+def require_all_used(archive: str | Path, rules: Unpack, used: set[str]) -> None:
+    """Refuse a pattern that no file matched; ``archive`` is named in the error."""
     for pattern in rules.include:
-        if pattern in unmatched:
+        if pattern not in used:
             raise MedhebError(
                 archive,
                 f"holds no file that matches unpack.include '{pattern}'",
@@ -94,11 +112,12 @@ def write_members(wanted: Iterator[Entry], target: Path) -> tuple[Member, ...]:
         What was written, sorted by path bytes.
     """
     with atomic_folder(target) as staging:
-        members = [_write(staging, entry) for entry in wanted]
+        members = [write_member(staging, entry) for entry in wanted]
     return tuple(sorted(members, key=lambda member: member.path.encode()))
 
 
-def _write(staging: Path, entry: Entry) -> Member:
+def write_member(staging: Path, entry: Entry) -> Member:
+    """Write one file below ``staging``, durably."""
     path = staging / entry.path
     path.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
