@@ -3,62 +3,29 @@
 from __future__ import annotations
 
 import io
-import logging
 import re
 import time
 from collections import OrderedDict
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from urllib.parse import urlsplit
 
 import requests
-import urllib3
 
 from medheb.core.errors import BlockedError, MedhebError
+from medheb.fetch.addresses import host_name
+from medheb.fetch.credentials import Login
+from medheb.fetch.sessions import ANONYMOUS, Patience, TransientError, request
+from medheb.fetch.trouble import LATER
+from medheb.manifest.config import Transfer
 
-LOG = logging.getLogger("medheb.fetch")
 BLOCK_BYTES = 4 << 20
 CACHED_BLOCKS = 4
 # The directory of an archive is read in one piece; a larger one is no honest directory.
 MAX_READ_BYTES = 64 << 20
 PIECE_BYTES = 64 << 10
+# A server that drips never runs into the time limit for silence, so a whole block has one too.
+GRACE_S = 60.0
 SLOWEST_BYTES_PER_S = 10_000
-LONGEST_WAIT_S = 300.0
 CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
-RUN_AGAIN = "Run again; nothing half-read was kept"
-
-
-@dataclass(frozen=True)
-class RangeOptions:
-    """How one remote file is read.
-
-    Args:
-        name: what errors call the file; its address may hold a signature and is never shown.
-        bytes: the size that the manifest pins, if it does.
-        attempts: tries of one piece.
-        connect_s: seconds to wait for a connection.
-        stall_s: seconds without a byte after which a transfer counts as stalled.
-        pause_s: seconds before the second try, doubled for each further one.
-        block_bytes: size of one piece.
-    """
-
-    name: str
-    bytes: int | None = None
-    attempts: int = 5
-    connect_s: float = 20.0
-    stall_s: float = 60.0
-    pause_s: float = 1.0
-    block_bytes: int = BLOCK_BYTES
-
-
-class _Trouble(Exception):  # noqa: N818 - never leaves this module
-    """A failure that another try may cure."""
-
-    def __init__(self, reason: str, wait_s: float = 0.0) -> None:
-        self.reason = reason
-        self.wait_s = wait_s
-        super().__init__(reason)
+WHOLE = "Download the whole archive by hand, unpack it and set local_copies in the configuration to its folder"
 
 
 class RangeFile(io.RawIOBase):
@@ -68,30 +35,39 @@ class RangeFile(io.RawIOBase):
     ETag (or Last-Modified, where there is no strong one). A few blocks are kept in memory.
 
     Args:
-        url: address.
-        options: how to read.
-        session: carries credentials, if any; a fresh one by default.
+        url: address; it may hold a signature and is never shown.
+        what: the file, as errors call it.
+        size: the bytes that the manifest pins, None if it does not.
+        transfer: tries of one piece, requests at once to one host.
+        login: for the hosts it names.
+        block_bytes: size of one piece.
 
     Raises:
         BlockedError: network, server or access trouble, no ranges, or the file changed meanwhile.
         MedhebError: the size is not the pinned one.
     """
 
-    def __init__(self, url: str, options: RangeOptions, session: requests.Session | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        what: str,
+        size: int | None,
+        transfer: Transfer,
+        login: Login = ANONYMOUS,
+        block_bytes: int = BLOCK_BYTES,
+    ) -> None:
         super().__init__()
-        self._url = url
-        self._options = options
-        self._owns_session = session is None
-        self._session = requests.Session() if session is None else session
+        self._url, self._what, self._transfer, self._login = url, what, transfer, login
+        self._block_bytes = block_bytes
         self._version: str | None = None
         self._size = 0
         self._position = 0
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         self._fetch(0, 1)
-        if options.bytes is not None and options.bytes != self._size:
+        if size is not None and size != self._size:
             raise MedhebError(
-                options.name,
-                f"has {self._size} bytes at its host, the manifest expects {options.bytes}",
+                what,
+                f"has {self._size} bytes at {host_name(url)}, the manifest expects {size}",
                 "Its publisher replaced it; look at the official page, then correct the manifest",
             )
 
@@ -132,134 +108,88 @@ class RangeFile(io.RawIOBase):
             raise ValueError(f"it asks for {wanted} bytes in one piece")
         parts = bytearray()
         while len(parts) < wanted:
-            number, offset = divmod(self._position, self._options.block_bytes)
+            number, offset = divmod(self._position, self._block_bytes)
             part = self._block(number)[offset : offset + wanted - len(parts)]
             parts += part
             self._position += len(part)
         return bytes(parts)
 
     def close(self) -> None:
-        """Free blocks and connections."""
+        """Free the blocks."""
         self._blocks = OrderedDict()
-        if self._owns_session:
-            self._session.close()
         super().close()
 
     def _block(self, number: int) -> bytes:
         if number not in self._blocks:
-            start = number * self._options.block_bytes
-            self._blocks[number] = self._fetch(start, min(self._options.block_bytes, self._size - start))
+            start = number * self._block_bytes
+            self._blocks[number] = self._fetch(start, min(self._block_bytes, self._size - start))
             if len(self._blocks) > CACHED_BLOCKS:
                 self._blocks.popitem(last=False)
         self._blocks.move_to_end(number)
         return self._blocks[number]
 
     def _fetch(self, start: int, length: int) -> bytes:
-        pause = self._options.pause_s
-        for attempt in range(1, self._options.attempts + 1):
+        patience = Patience(self._transfer)
+        asked = {"Range": f"bytes={start}-{start + length - 1}"}
+        while True:
             try:
-                return self._try(start, length)
-            except _Trouble as trouble:
-                reason = trouble.reason
-                LOG.info("%s: %s (try %d of %d)", self._options.name, reason, attempt, self._options.attempts)
-                if attempt < self._options.attempts:
-                    time.sleep(max(pause, trouble.wait_s))
-                    pause *= 2
-        tries = f"{self._options.attempts} tries" if self._options.attempts > 1 else "1 try"
-        raise BlockedError(self._options.name, f"{reason}, after {tries}", f"Check the network. {RUN_AGAIN}")
+                with request(self._url, self._what, self._transfer, self._login, asked) as response:
+                    self._check(response, start, length)
+                    return self._body(response, length)
+            except TransientError as error:
+                patience.after(error)
 
-    def _try(self, start: int, length: int) -> bytes:
-        options = self._options
-        asked = {"Range": f"bytes={start}-{start + length - 1}", "Accept-Encoding": "identity"}
-        try:
-            with self._session.get(
-                self._url, headers=asked, stream=True, timeout=(options.connect_s, options.stall_s)
-            ) as response:
-                self._check_status(response)
-                self._check_range(response, start, length)
-                return self._body(response, length)
-        except (requests.Timeout, urllib3.exceptions.TimeoutError):
-            # Not chained: the library's text holds the address.
-            raise _Trouble("the transfer stalled") from None
-        except urllib3.exceptions.ProtocolError:
-            raise _Trouble("the transfer was cut short") from None
-        except (requests.RequestException, urllib3.exceptions.HTTPError, OSError) as error:
-            raise _Trouble(f"the connection failed ({type(error).__name__})") from None
-
-    def _check_status(self, response: requests.Response) -> None:
-        name, code = self._options.name, response.status_code
-        if urlsplit(self._url).scheme == "https" and urlsplit(response.url).scheme != "https":
-            raise BlockedError(name, "its server leads to an address without https", "Report this to its publisher")
-        if code == requests.codes.ok:
-            if "html" in response.headers.get("Content-Type", ""):
-                raise BlockedError(
-                    name, "its server sends a web page instead of the file", "Open the official page in a browser"
-                )
-            raise BlockedError(
-                name,
-                "its server ignores byte ranges, so single members cannot be read",
-                "Download the whole archive by hand and name its folder under local_copies",
-            )
-        if code in {408, 429} or code >= 500:
-            raise _Trouble(f"its server is busy or down (HTTP {code})", self._asked_wait(response))
-        if code in {401, 403}:
-            raise BlockedError(
-                name,
-                f"its server refuses access (HTTP {code})",
-                "Check terms and token; a link with a signature may have expired",
-            )
-        if code in {404, 410}:
-            raise BlockedError(name, f"is gone from its server (HTTP {code})", "Look at the official page")
-        if code != requests.codes.partial_content:
-            raise BlockedError(name, f"its server answers a byte range with HTTP {code}", RUN_AGAIN)
-
-    def _asked_wait(self, response: requests.Response) -> float:
-        text = response.headers.get("Retry-After", "")
-        try:
-            wait = float(text) if text.isdigit() else (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
-            return 0.0
-        if wait > LONGEST_WAIT_S:
-            raise BlockedError(self._options.name, "its server asks to come back much later", "Run again in some hours")
-        return max(0.0, wait)
-
-    def _check_range(self, response: requests.Response, start: int, length: int) -> None:
-        name, headers = self._options.name, response.headers
+    def _check(self, response: requests.Response, start: int, length: int) -> None:
+        host, headers = host_name(self._url), response.headers
+        if response.status_code != requests.codes.partial_content:
+            raise self._not_a_part(response)
         if headers.get("Content-Encoding", "identity") != "identity":
-            raise BlockedError(name, "its server sends ranges of a compressed form of the file", RUN_AGAIN)
-        found = CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+            raise BlockedError(self._what, f"{host} sends ranges of a packed form of the file", WHOLE)
+        told = headers.get("Content-Range", "no Content-Range")
+        found = CONTENT_RANGE.fullmatch(told)
         first, last, size = (int(number) for number in found.groups()) if found else (-1, -1, -1)
         if (first, last) != (start, start + length - 1) or last >= size:
-            raise BlockedError(
-                name,
-                f"its server answers bytes {start}-{start + length - 1} with "
-                f"{ascii(headers.get('Content-Range', 'no Content-Range'))[:80]}",
-                "Download the whole archive by hand and name its folder under local_copies",
-            )
+            asked = f"bytes {start}-{start + length - 1}"
+            raise BlockedError(self._what, f"{host} answers a request for {asked} with {ascii(told)[:80]}", WHOLE)
         if headers.get("Content-Length", str(length)) != str(length):
-            raise _Trouble(f"its server announces {headers['Content-Length'][:20]} bytes for a range of {length}")
-        version = headers.get("ETag", "")
-        if not version or version.startswith("W/"):
-            version = headers.get("Last-Modified", "")
-        if not version:
-            raise BlockedError(
-                name,
-                "its server gives neither a strong ETag nor Last-Modified, so pieces might be of different files",
-                "Download the whole archive by hand and name its folder under local_copies",
+            self._try_again(f"announces {ascii(headers['Content-Length'])[:30]} bytes for a range of {length}")
+        self._same_file(headers.get("ETag", ""), headers.get("Last-Modified", ""), size)
+
+    def _not_a_part(self, response: requests.Response) -> BlockedError:
+        host = host_name(self._url)
+        if response.status_code != requests.codes.ok:
+            return BlockedError(self._what, f"{host} refuses a byte range ({response.status_code})", LATER)
+        if "html" in response.headers.get("Content-Type", ""):
+            return BlockedError(
+                self._what,
+                f"{host} sent a web page instead of the file",
+                f"Open the source's page in a browser: a quota, a login or a form may stand in the way. {WHOLE}",
             )
+        return BlockedError(self._what, f"{host} ignores byte ranges, so single members cannot be read", WHOLE)
+
+    def _same_file(self, etag: str, date: str, size: int) -> None:
+        version = etag if etag.startswith('"') else date
+        if not version:
+            fault = "gives neither a strong ETag nor Last-Modified, so its pieces might be of different files"
+            raise BlockedError(self._what, f"{host_name(self._url)} {fault}", WHOLE)
         if self._version is None:
             self._version, self._size = version, size
         elif (self._version, self._size) != (version, size):
-            raise BlockedError(name, "changed on its server while it was read", RUN_AGAIN)
+            raise BlockedError(
+                self._what, f"changed at {host_name(self._url)} while it was read", "Run again; nothing of it was kept"
+            )
 
     def _body(self, response: requests.Response, length: int) -> bytes:
-        # read1 gives what has come, so a server that drips is noticed too.
-        end = time.monotonic() + self._options.stall_s + length / SLOWEST_BYTES_PER_S
+        # read1 gives what has come so far; read would wait for the whole piece.
+        end = time.monotonic() + GRACE_S + length / SLOWEST_BYTES_PER_S
         body = bytearray()
         while len(body) <= length and (piece := response.raw.read1(PIECE_BYTES, decode_content=False)):
             body += piece
             if time.monotonic() > end:
-                raise _Trouble("the transfer stalled")
+                self._try_again("is too slow")
         if len(body) != length:
-            raise _Trouble(f"the transfer gave {len(body)} of {length} bytes")
+            self._try_again(f"sent {'more' if len(body) > length else 'less'} than the {length} bytes of a range")
         return bytes(body)
+
+    def _try_again(self, fault: str) -> None:
+        raise TransientError(BlockedError(self._what, f"{host_name(self._url)} {fault}", LATER))

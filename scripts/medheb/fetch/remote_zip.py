@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-import logging
-import time
 import zipfile
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import requests
-
 from medheb.fetch.archives import Budget, Entry, damage_named, with_damage_named, zip_members, zip_name
-from medheb.fetch.ranges import RangeFile, RangeOptions
-from medheb.fetch.space import MEGABYTE, require_space
+from medheb.fetch.credentials import Login
+from medheb.fetch.progress import Meter, meter
+from medheb.fetch.ranges import BLOCK_BYTES, RangeFile
+from medheb.fetch.sessions import ANONYMOUS
+from medheb.fetch.space import require_space
 from medheb.fetch.unpack import Member, matching, write_members
+from medheb.manifest.config import Transfer
 from medheb.manifest.dataset import Unpack
-
-LOG = logging.getLogger("medheb.fetch")
-REPORT_EVERY_S = 60.0
 
 
 def fetch_members(
-    url: str, rules: Unpack, target: Path, options: RangeOptions, session: requests.Session | None = None
+    url: str,
+    rules: Unpack,
+    target: Path,
+    transfer: Transfer,
+    *,
+    what: str,
+    size: int | None = None,
+    login: Login = ANONYMOUS,
+    block_bytes: int = BLOCK_BYTES,
 ) -> tuple[Member, ...]:
     """Write the wanted members of a remote zip (ZIP64 too) below ``target``, which is replaced whole.
 
@@ -34,8 +39,11 @@ def fetch_members(
         url: address of the archive; never shown or logged.
         rules: which members, and the caps.
         target: folder.
-        options: name and size of the archive, tries, timeouts.
-        session: carries credentials, if any.
+        transfer: tries of one piece, requests at once to one host.
+        what: the archive, as errors call it.
+        size: the bytes that the manifest pins, None if it does not.
+        login: for the hosts it names.
+        block_bytes: how much is asked for at a time.
 
     Returns:
         What was written, sorted by path bytes.
@@ -45,18 +53,19 @@ def fetch_members(
         MedhebError: a harmful member, a broken cap, damaged bytes, another size than the pinned one, or a
             pattern that matches nothing; ``target`` is then as it was before.
     """
-    archive = Path(options.name)
-    with RangeFile(url, options, session) as remote:
+    archive = Path(what)
+    with RangeFile(url, what, size, transfer, login, block_bytes) as remote:
         with damage_named(archive):
             opened = zipfile.ZipFile(remote)
         with opened:
             packed, plain = _claims(opened, archive, rules)
             # What the directory claims is checked before anything large is read; what comes is counted again.
             Budget(archive, packed, rules).wanted(plain)
-            require_space(target, plain, f"unpacking {archive.name}")
+            require_space(target, plain, f"unpacking {what}")
             budget = Budget(archive, packed, rules)
             walk = with_damage_named(archive, zip_members(opened, archive, budget))
-            return write_members(_reported(matching(walk, archive, rules, budget), archive), target)
+            with meter(what, plain) as progress:
+                return write_members(_metered(matching(walk, archive, rules, budget), progress), target)
 
 
 def _claims(opened: zipfile.ZipFile, archive: Path, rules: Unpack) -> tuple[int, int]:
@@ -69,20 +78,11 @@ def _claims(opened: zipfile.ZipFile, archive: Path, rules: Unpack) -> tuple[int,
     return sum(info.compress_size for info in wanted), sum(info.file_size for info in wanted)
 
 
-def _reported(wanted: Iterator[Entry], archive: Path) -> Iterator[Entry]:
-    """The same entries, with a line in the log once a minute; no member is named."""
-    size = count = 0
-    told = time.monotonic()
-
+def _metered(wanted: Iterator[Entry], progress: Meter) -> Iterator[Entry]:
     def counted(chunks: Iterator[bytes]) -> Iterator[bytes]:
-        nonlocal size, told
         for chunk in chunks:
-            size += len(chunk)
-            if time.monotonic() - told >= REPORT_EVERY_S:
-                told = time.monotonic()
-                LOG.info("%s: %d members, %.1f MB", archive.name, count, size / MEGABYTE)
+            progress.add(len(chunk))
             yield chunk
 
     for entry in wanted:
         yield Entry(entry.path, entry.folder, counted(entry.chunks))
-        count += 1

@@ -35,6 +35,7 @@ MISBEHAVIOURS = frozenset(
         "busy for a day",
         "refuses",
         "gone",
+        "no such range",
         "redirects",  # once, to the same file with a signature
     }
 )
@@ -79,12 +80,12 @@ class _Handler(BaseHTTPRequestHandler):
         server.asked.append(self.headers.get("Range"))
         server.authorizations.append(self.headers.get("Authorization"))
         turn = len(server.asked)
-        status = {"refuses": 403, "gone": 410, "busy": 503, "busy for a day": 429}.get(bad or "")
+        status = {"refuses": 403, "gone": 410, "no such range": 416, "busy": 503, "busy for a day": 429}.get(bad or "")
         if bad == "busy twice" and turn in {2, 3}:
             status = 503
         if status:
-            wait = "86400" if bad == "busy for a day" else "0"
-            return self._answer(status, {"Retry-After": wait}, b"no")
+            wait = {"busy for a day": {"Retry-After": "86400"}, "busy twice": {"Retry-After": "0"}}
+            return self._answer(status, wait.get(bad or "", {}), b"no")
         if bad == "web page":
             return self._answer(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>Quota exceeded</html>")
         if bad == "ignores ranges":
