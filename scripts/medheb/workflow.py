@@ -14,6 +14,7 @@ from typing import Any
 
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
+from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.task import Task
 
@@ -106,6 +107,11 @@ class Plan:
         return json_digest([manifests, self.run.config.report.model_dump(), self.run.protocol.model_dump()])[:16]
 
     # inputs
+    def locks(self, dataset: str) -> list[str]:
+        """The lock of a source, if it has one: what its host was last seen to hold."""
+        path = lock_file(self.run, dataset)
+        return [str(path)] if path.exists() else []
+
     def inventory(self, dataset: str) -> str:
         """Inventory that ``build`` writes for a source."""
         return str(self.run.layout.inventory(self.run.datasets[dataset].images, dataset))

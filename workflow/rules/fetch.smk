@@ -3,6 +3,8 @@
 
 rule fetch_source:
     """Download and unpack one source, or record why it is blocked."""
+    input:
+        locks=lambda wildcards: PLAN.locks(wildcards.dataset),
     output:
         f"{SOURCES}/{{dataset}}/status.json",
     log:

@@ -11,6 +11,7 @@ from medheb.build.inventory import read_inventory
 from medheb.core.errors import MedhebError
 from medheb.core.status import OK, Status, first_trouble, read_status
 from medheb.evaluate.score import METRICS, Score, read_score
+from medheb.fetch.terms import acceptance_text
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
@@ -48,12 +49,13 @@ class MissingCell:
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """One source: its manifest, how fetching went, and what building noted. Words that may be shown."""
+    """One source: its manifest, how fetching went, what building noted, who accepted its terms. May be shown."""
 
     dataset: Dataset
     status: Status
     files: int | None
     notes: tuple[str, ...]
+    accepted: str
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,7 @@ def _source(run: Run, dataset: Dataset) -> SourceFacts:
         except OSError as error:
             notes = (f"Its inventory cannot be read: {error.strerror}",)
     shown = tuple(_public(run, (dataset.id,), note) for note in notes)
-    return SourceFacts(dataset, _public_status(run, (dataset.id,), status), files, shown)
+    return SourceFacts(dataset, _public_status(run, (dataset.id,), status), files, shown, acceptance_text(run, dataset))
 
 
 def _failed(model: Model, task: Task, error: MedhebError) -> Status:

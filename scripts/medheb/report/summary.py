@@ -59,6 +59,7 @@ def summary(results: Results) -> dict[str, Any]:
             "cells": len(results.cells),
             "missing": len(results.missing),
         },
+        "terms": {key: facts.accepted for key, facts in results.sources.items()},
         "tasks": {key: _task(results, key) for key in run.tasks},
         "models": {key: _model(results, key) for key in run.models},
         "missing": [asdict(cell) for cell in results.missing],

@@ -1,0 +1,79 @@
+"""The plan as a table in the terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from medheb.fetch.plan import Plan, SourcePlan, Sum
+
+UNKNOWN = "?"
+STYLES = {"ready": "green", "present": "dim", "blocked": "yellow"}
+STEPS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def size_text(size: int | None) -> str:
+    """Bytes in decimal units, a question mark if unknown."""
+    if size is None:
+        return UNKNOWN
+    for step, unit in STEPS:
+        if size >= step:
+            return f"{size / step:.1f} {unit}"
+    return f"{size} B"
+
+
+def hours_text(hours: float | None) -> str:
+    """Hours with one decimal, a question mark if unknown."""
+    if hours is None:
+        return UNKNOWN
+    return "<0.1" if 0 < hours < 0.05 else f"{hours:.1f}"
+
+
+def print_plan(plan: Plan, console: Console) -> None:
+    """Print sources, totals and the shortage, if there is one."""
+    table = Table(
+        title=f"{len(plan.sources)} sources of {plan.manifests}, hours at {plan.bandwidth_mbit:g} Mbit/s",
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+    )
+    table.add_column("Source", overflow="fold")
+    for heading in ("Access", "Host"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("To load", "On disk", "Files", "Hours"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("State", overflow="fold")
+    table.add_column("What to do", overflow="fold", ratio=1)
+    for source in plan.sources:
+        table.add_row(
+            source.id,
+            source.access,
+            source.host,
+            size_text(source.remaining_bytes),
+            size_text(source.disk_bytes),
+            UNKNOWN if source.inodes is None else f"{source.inodes:,}",
+            hours_text(source.hours),
+            f"[{STYLES[source.state]}]{_state_text(source)}[/]",
+            escape(f"{source.reason}. {source.remedy}" if source.reason else ""),
+        )
+    console.print(table)
+    for title, total in (("ready", plan.ready), ("blocked", plan.blocked)):
+        console.print(f"{title:>8}: {_sum_text(total)}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f" present: {plan.present} sources", markup=False, highlight=False)
+    console.print(f"    free: {size_text(plan.free_bytes)} on disk", markup=False, highlight=False)
+
+
+def _state_text(source: SourcePlan) -> str:
+    return f"{source.state}: {source.here}" if source.here != "nothing" else source.state
+
+
+def _sum_text(total: Sum) -> str:
+    parts = [f"{total.sources} source{'' if total.sources == 1 else 's'}"]
+    for text, unknown in (
+        (f"{size_text(total.remaining_bytes)} to load", total.remaining_unknown),
+        (f"{size_text(total.disk_bytes)} on disk", total.disk_unknown),
+        (f"{total.inodes:,} files", total.inodes_unknown),
+    ):
+        parts.append(f"{text} (+ {unknown} of unknown size)" if unknown else text)
+    return ", ".join([*parts, f"{hours_text(total.hours)} hours"])

@@ -1,0 +1,216 @@
+"""`medheb plan`: what is here, what is in the way, what it will cost; all without asking anybody."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from plan_samples import HOSTS, closed, dataset, file, make_run, mark_fetched
+from rich.console import Console
+
+from medheb.core.errors import MedhebError
+from medheb.fetch import needs, plan
+from medheb.fetch.plan import Plan, SourcePlan, make_plan, require_room
+from medheb.fetch.plan_table import hours_text, print_plan, size_text
+from medheb.manifest.load import Run
+
+DIGEST = "ab" * 32
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No tokens, no optional clients."""
+    for token in needs.TOKENS.values():
+        for group in token.variables:
+            for name in group:
+                monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("NETRC", raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(needs, "find_spec", lambda name: None)
+    monkeypatch.setattr(needs, "get_token", lambda: None)
+
+
+def only(run: Run) -> SourcePlan:
+    (source,) = make_plan(run).sources
+    return source
+
+
+def test_ready_source_with_bytes_hours_and_files(tmp_path: Path) -> None:
+    source = only(
+        make_run(
+            tmp_path, dataset("a", files=[file("a.zip", 45_000_000_000)]), accept="open",
+            transfer={"bandwidth_mbit": 50},
+        )
+    )  # fmt: skip
+    assert (source.state, source.here, source.reason, source.remedy) == ("ready", "nothing", "", "")
+    assert source.download_bytes == source.remaining_bytes == 45_000_000_000
+    assert source.hours == pytest.approx(45e9 * 8 / 50e6 / 3600)
+    assert (source.disk_bytes, source.inodes) == (3000, 10)
+
+
+def test_present_sources_cost_nothing(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / "x").write_text("x")
+    run = make_run(tmp_path, dataset("a"), dataset("b"), accept="open", local_copies={"b": str(copy)})
+    mark_fetched(run, "a")
+    made = make_plan(run)
+    assert [(source.state, source.here) for source in made.sources] == [
+        ("present", "complete"),
+        ("present", "local copy"),
+    ]
+    assert made.present == 2
+    assert made.ready.remaining_bytes == made.ready.disk_bytes == 0
+
+
+def test_files_that_are_here_are_not_counted_again(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path, dataset("a", files=[file("a.zip", 5, DIGEST), file("b.zip", 100)]), accept="open"
+    )  # fmt: skip
+    archive = run.layout.archive(DIGEST, "a.zip")
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"12345")
+    assert (only(run).here, only(run).remaining_bytes, only(run).download_bytes) == ("some files", 100, 105)
+    archive.write_bytes(b"cut")
+    assert (only(run).here, only(run).remaining_bytes) == ("nothing", 105)
+    own = run.layout.sources / "a" / "archives" / "b.zip"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(bytes(100))
+    assert (only(run).here, only(run).remaining_bytes) == ("some files", 5)
+
+
+def test_shared_archives_count_once_in_the_sum(tmp_path: Path) -> None:
+    shared = [file("a.zip", 700, DIGEST)]
+    made = make_plan(make_run(tmp_path, dataset("a", files=shared), dataset("b", files=shared), accept="open"))
+    assert [source.remaining_bytes for source in made.sources] == [700, 700]
+    assert made.ready.remaining_bytes == 700
+    assert made.ready.disk_bytes == 6000
+
+
+def test_unknown_sizes_stay_unknown_and_are_counted(tmp_path: Path) -> None:
+    run = make_run(
+        tmp_path,
+        dataset("a", files=[file(size=None)], disk_bytes=None, inodes=None),
+        dataset("b", files=[file(size=None)], download_bytes=500),
+        dataset("c", "zenodo", files=[], files_note="listed by the host"),
+        accept="open",
+    )
+    made = make_plan(run)
+    assert [source.remaining_bytes for source in made.sources] == [None, 500, None]
+    assert [source.hours is None for source in made.sources] == [True, False, True]
+    assert (made.ready.remaining_bytes, made.ready.remaining_unknown) == (500, 2)
+    assert (made.ready.disk_unknown, made.ready.inodes_unknown) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "reason", "remedy"),
+    [
+        ("physionet", {}, "needs your own copy", "local_copies: {a: <folder>}"),
+        ("portal", {}, "Redivis hands out its files in person only", "https://example.org/portal"),
+        ("academic_torrents", {}, "never fetched", "local_copies"),
+        ("https", {"files": [], "files_note": "nobody has seen them"}, "nobody has listed", "https://example.org/a"),
+        ("kaggle_dataset", {}, "needs the optional client kagglesdk", "pip install -r envs/hubs.txt"),
+        ("huggingface", {"access": "gated"}, "no Hugging Face token was found", "and set HF_TOKEN"),
+    ],
+)
+def test_blocked_sources_say_why_and_what_to_do(
+    tmp_path: Path, kind: str, changes: dict, reason: str, remedy: str
+) -> None:
+    run = make_run(tmp_path, dataset("a", kind, **changes), accept="open")
+    source = only(run)
+    assert source.state == "blocked"
+    assert reason in source.reason
+    assert remedy in source.remedy
+
+
+def test_all_obstacles_are_told_in_the_order_to_mend_them(tmp_path: Path) -> None:
+    source = only(make_run(tmp_path, closed("a")))
+    assert source.reason.startswith("its terms have not been accepted; needs your own copy")
+    assert source.remedy.startswith("Read them with `medheb accept a`. Get it from PhysioNet")
+
+
+def test_token_and_client_open_the_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(tmp_path, dataset("a", "synapse"), accept="open")
+    assert "optional client synapseclient" in only(run).reason
+    monkeypatch.setattr(needs, "find_spec", lambda name: object())
+    assert only(run).reason == "no Synapse token was found"
+    monkeypatch.setenv("SYNAPSE_AUTH_TOKEN", "canary-token-1")
+    assert only(run).state == "ready"
+    assert "canary-token-1" not in make_plan(run).model_dump_json()
+
+
+def test_open_sources_of_the_hub_need_no_token(tmp_path: Path) -> None:
+    assert only(make_run(tmp_path, dataset("a", "huggingface"), accept="open")).state == "ready"
+    assert not needs.needs_token(dataset("a", "huggingface", access="registration"), "huggingface")
+
+
+def test_mirror_is_used_where_the_first_host_is_closed(tmp_path: Path) -> None:
+    run = make_run(tmp_path, dataset("a", "kaggle_dataset", mirrors=[HOSTS["zenodo"]]), accept="open")
+    assert (only(run).state, only(run).host) == ("ready", "zenodo")
+
+
+@pytest.mark.parametrize(("make", "reason"), [("nothing", "does not exist"), ("empty", "is empty")])
+def test_wrong_local_copy_blocks(tmp_path: Path, make: str, reason: str) -> None:
+    copy = tmp_path / "copy"
+    if make == "empty":
+        copy.mkdir()
+    source = only(make_run(tmp_path, dataset("a"), accept="open", local_copies={"a": str(copy)}))
+    assert source.state == "blocked"
+    assert reason in source.reason
+    assert str(copy) not in source.reason + source.remedy
+
+
+def test_short_disk_is_refused_and_names_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(
+        tmp_path, dataset("a"), dataset("b", access="gated"), dataset("c", unpack={"include": ["*"]}), accept="open"
+    )  # fmt: skip
+    # a needs 3000 (its files are part of that), b is blocked, c needs 1000 + 3000.
+    monkeypatch.setattr(plan, "free_space", lambda folder: (7000, 100))
+    require_room(make_plan(run))
+    monkeypatch.setattr(plan, "free_space", lambda folder: (6999, 100))
+    with pytest.raises(MedhebError) as refused:
+        require_room(make_plan(run))
+    assert refused.value.where == "source c"
+    assert "does not fit into" in refused.value.fault
+    assert "paths" in refused.value.remedy
+    monkeypatch.setattr(plan, "free_space", lambda folder: (10**9, 19))
+    short = make_plan(run).shortage
+    assert short is not None
+    assert (short.source, short.what, short.needed, short.free) == ("c", "files", 20, 19)
+
+
+def test_json_reads_back_and_obeys_its_schema(tmp_path: Path) -> None:
+    run = make_run(tmp_path, dataset("a"), closed("b"), dataset("c", files=[file(size=None)]), accept="open")
+    made = make_plan(run)
+    text = made.model_dump_json(indent=1)
+    assert Plan.model_validate_json(text) == made
+    jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with snakemake")
+    jsonschema.validate(json.loads(text), Plan.model_json_schema())
+    with pytest.raises(ValueError, match="Extra inputs"):
+        Plan.model_validate({**json.loads(text), "more": 1})
+
+
+def test_table_names_every_source_with_state_and_remedy(tmp_path: Path) -> None:
+    run = make_run(tmp_path, dataset("a"), closed("b"), accept="open")
+    console = Console(file=io.StringIO(), width=220)
+    print_plan(make_plan(run), console)
+    text = console.file.getvalue()
+    for part in (
+        "2 sources of set",
+        "ready",
+        "blocked",
+        "credentialed",
+        "medheb accept b",
+        "1.0 kB",
+        "blocked: 1 source, 0 B to load (+ 1 of unknown size)",
+    ):
+        assert part in text
+
+
+def test_numbers_as_people_read_them() -> None:
+    assert [size_text(size) for size in (None, 0, 999, 1_500, 2_340_000, 7_100_000_000, 1.2e12)] == [
+        "?", "0 B", "999 B", "1.5 kB", "2.3 MB", "7.1 GB", "1.2 TB",
+    ]  # fmt: skip
+    assert [hours_text(hours) for hours in (None, 0.0, 0.01, 0.1, 12.34)] == ["?", "0.0", "<0.1", "0.1", "12.3"]
