@@ -1,0 +1,263 @@
+"""Verify a user's own copy of a source where it lies. Nothing is copied, and no name or id of it is logged."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from medheb.core.errors import BlockedError, MedhebError
+from medheb.core.files import write_json
+from medheb.core.layout import Layout
+from medheb.core.status import OK, Status, status_of
+from medheb.fetch.check_files import Wanted, check_files
+from medheb.fetch.digest_cache import DigestCache
+from medheb.fetch.physionet import Project, find_project, folders_below, matching
+from medheb.fetch.space import disk_trouble
+from medheb.fetch.sums import NAME
+from medheb.fetch.verification import FileVerdict, Verification, where_of
+from medheb.manifest.base import Strict, read_json, validate
+from medheb.manifest.dataset import Dataset, SourceFile
+from medheb.manifest.hosts import PhysioNetHost
+from medheb.manifest.load import Run
+
+LOG = logging.getLogger("medheb.fetch")
+SCHEMA_VERSION = 1
+IMAGE_FIELDS = ("qry_img_path", "tgt_img_path")
+# Task files name pictures from their image root, which may lie inside the project's `files` folder.
+IMAGE_PREFIXES = ("", "files/")
+
+
+class LocalCopy(Strict):
+    """Content of ``local.json``: where ``build`` finds a verified copy. It names no file of the copy."""
+
+    schema_version: int = SCHEMA_VERSION
+    dataset: str
+    root: str
+    layout: str
+    slug: str
+    version: str
+    full: bool
+    listed: int
+    checked: int
+    counts: dict[str, int]
+    bytes: int
+    list_sha256: str | None
+    notes: tuple[str, ...]
+
+
+def local_copy_file(layout: Layout, dataset: str) -> Path:
+    """Where what is known of a source's verified copy stands."""
+    return layout.source_status(dataset).with_name("local.json")
+
+
+def read_local_copy(path: Path) -> LocalCopy:
+    """Read a ``local.json``.
+
+    Raises:
+        MedhebError: missing, or not such a file.
+    """
+    return validate(LocalCopy, read_json(path, "Verify the copy again: run the workflow"), path)
+
+
+def files_of(run: Run, dataset: Dataset) -> Path:
+    """Folder that holds a source's files: the root of its verified copy, else where downloads are unpacked.
+
+    Raises:
+        MedhebError: the configuration names a copy that was not found right yet.
+    """
+    if dataset.id in run.config.local_copies:
+        return Path(read_local_copy(local_copy_file(run.layout, dataset.id)).root)
+    return run.layout.source_files(dataset.id)
+
+
+def verify_local_copy(run: Run, dataset: Dataset) -> Status:
+    """Verify the copy that the configuration names, and leave ``local.json`` exactly if it may be used.
+
+    Returns:
+        ok; blocked (no copy, not readable, incomplete); or failed (wrong content).
+    """
+    target = local_copy_file(run.layout, dataset.id)
+    origin = f"fetch {dataset.id}"
+    try:
+        try:
+            target.unlink(missing_ok=True)
+            verification = verify_local(run, dataset)
+            if trouble := verification.trouble():
+                raise trouble
+            write_json(target, _known(verification).model_dump(mode="json"))
+        except OSError as error:
+            raise disk_trouble(error, origin) from None
+    except MedhebError as error:
+        return status_of(error, origin)
+    return OK
+
+
+def verify_local(
+    run: Run, dataset: Dataset, *, full: bool = False, reread: bool = False, workers: int | None = None
+) -> Verification:
+    """Verify a copy file by file.
+
+    By default the files that match the manifest's ``needed`` patterns are read, and those that existing task files
+    name. Files that an earlier run found right and that did not change since are not read again.
+
+    Args:
+        run: names the copy in ``local_copies``.
+        dataset: the source.
+        full: read all listed files, and count those that the list does not name.
+        reread: read also what an earlier run found right.
+        workers: threads; None for one a processor.
+
+    Raises:
+        BlockedError: the configuration names no copy, or it is not recognised.
+        MedhebError: the list of digests or a task file is faulty.
+    """
+    where = where_of(dataset.id)
+    given = run.config.local_copies.get(dataset.id)
+    if given is None:
+        raise BlockedError(
+            where, "is not named", f"Set 'local_copies: {{{dataset.id}: <folder>}}' in the configuration"
+        )
+    folder = Path(given).expanduser()
+    hosts = [host for host in (dataset.host, *dataset.mirrors) if isinstance(host, PhysioNetHost)]
+    project = find_project(folder, hosts, where) if hosts else None
+    if project:
+        LOG.info("%s: found %s %s as %s", where, project.slug, project.version, project.layout)
+        root, listed = project.root, list(project.sums.digests)
+        wanted, notes = _wanted_of_project(run, dataset, project, full)
+    else:
+        root, listed = _best_folder(folder, dataset, where), [file.path for file in dataset.files]
+        wanted, notes = [_wanted_of_manifest(file) for file in dataset.files], _manifest_notes(dataset)
+    cache = DigestCache(local_copy_file(run.layout, dataset.id).with_name("verified.bin"), reread)
+    found = check_files(root, wanted, cache, where, workers)
+    verification = Verification(
+        dataset=dataset.id,
+        slug=project.slug if project else "",
+        version=project.version if project else "",
+        layout=project.layout if project else "folder",
+        root=Path(os.path.realpath(root)),
+        full=full,
+        listed=len(listed),
+        list_digest=project.sums.digest if project else None,
+        extra=_count_extra(root, set(listed)) if full else None,
+        files=tuple(found),
+        notes=(*notes, *_alternate_notes(found)),
+        closed=(run.layout.sources, run.layout.benchmark, run.layout.results, Path.cwd()),
+    )
+    LOG.info("%s", verification.summary())
+    for note in verification.notes:
+        LOG.warning("%s: %s", where, note)
+    return verification
+
+
+def _wanted_of_project(run: Run, dataset: Dataset, project: Project, full: bool) -> tuple[list[Wanted], list[str]]:
+    digests = project.sums.digests
+    needed, idle = matching(digests, project.needed)
+    notes = [f"pattern '{pattern}' of the manifest matches no listed file" for pattern in idle]
+    if project.version == "unstated":
+        notes.append("no name tells the version; the files are judged by the copy's own list")
+    chosen = set(digests) if full else {*needed, *_named_by_tasks(run, dataset, project)}
+    known = {file.path: file for file in dataset.files}
+    wanted = []
+    if NAME in known:
+        wanted.append(_wanted_of_manifest(known[NAME]))
+    for path, digest in digests.items():
+        if path in chosen and path != NAME:
+            wanted.append(Wanted(path, digest, accepted=_accepted(known[path], digest) if path in known else ()))
+    return wanted, notes
+
+
+def _accepted(file: SourceFile, listed: bytes | None) -> tuple[tuple[bytes, str], ...]:
+    accepted = [(bytes.fromhex(other.sha256), other.note) for other in file.accepted]
+    if listed is not None and file.sha256 is not None and bytes.fromhex(file.sha256) != listed:
+        accepted.append((bytes.fromhex(file.sha256), f"the manifest's digest: {file.digest_source}"))
+    return tuple(accepted)
+
+
+def _wanted_of_manifest(file: SourceFile) -> Wanted:
+    accepted = _accepted(file, None)
+    if file.sha256 is None and file.md5 is not None:
+        return Wanted(file.path, bytes.fromhex(file.md5), "md5", accepted, file.bytes)
+    digest = bytes.fromhex(file.sha256) if file.sha256 else None
+    return Wanted(file.path, digest, "sha256", accepted, file.bytes)
+
+
+def _manifest_notes(dataset: Dataset) -> list[str]:
+    if not dataset.files:
+        return ["not verifiable: the manifest lists no files of this source"]
+    return []
+
+
+def _alternate_notes(found: list[FileVerdict]) -> list[str]:
+    """Reasons of accepted alternates; they are the manifest's words, so they may be shown."""
+    notes = sorted({verdict.note for verdict in found if verdict.state == "accepted alternate"})
+    counts = [
+        sum(verdict.note == note and verdict.state == "accepted alternate" for verdict in found) for note in notes
+    ]
+    return [f"{count} accepted under another digest: {note}" for count, note in zip(counts, notes, strict=True)]
+
+
+def _named_by_tasks(run: Run, dataset: Dataset, project: Project) -> Iterator[str]:
+    """Listed paths that existing task files of this source name."""
+    for task in run.tasks.values():
+        path = run.layout.task_index(task.index)
+        if dataset.id not in task.sources or not path.is_file():
+            continue
+        rows = read_json(path, "Build the index again")
+        if not isinstance(rows, list):
+            raise MedhebError(path, "is not a list of records", "Delete it and build the index again")
+        for name in _texts([row.get(field) for row in rows if isinstance(row, dict) for field in IMAGE_FIELDS]):
+            for prefix in IMAGE_PREFIXES:
+                if prefix + name in project.sums.digests:
+                    yield prefix + name
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for part in value:
+            yield from _texts(part)
+
+
+def _best_folder(given: Path, dataset: Dataset, where: str) -> Path:
+    """The nearest folder that holds most of the manifest's files."""
+    paths = [file.path for file in dataset.files]
+    best, most = given, 0
+    for folder in folders_below(given, where):
+        count = sum(os.path.lexists(folder / path) for path in paths)
+        if count > most:
+            best, most = folder, count
+        if count == len(paths):
+            break
+    return best
+
+
+def _count_extra(root: Path, listed: set[str]) -> int:
+    """Files below ``root`` that the list does not name. Folders behind links are not entered."""
+    start = os.path.realpath(root)
+    extra = 0
+    for folder, _, names in os.walk(start):
+        inner = os.path.relpath(folder, start)
+        prefix = "" if inner == "." else inner.replace(os.sep, "/") + "/"
+        extra += sum(prefix + name not in listed and prefix + name != NAME for name in names)
+    return extra
+
+
+def _known(verification: Verification) -> LocalCopy:
+    return LocalCopy(
+        dataset=verification.dataset,
+        root=str(verification.root),
+        layout=verification.layout,
+        slug=verification.slug,
+        version=verification.version,
+        full=verification.full,
+        listed=verification.listed,
+        checked=len(verification.files),
+        counts={str(state): count for state, count in verification.counts.items()},
+        bytes=verification.bytes,
+        list_sha256=verification.list_digest,
+        notes=verification.notes,
+    )
