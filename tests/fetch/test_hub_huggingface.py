@@ -10,6 +10,7 @@ import pytest
 from hub_samples import CANARY, TRANSFER, assert_nowhere, clean_home, dataset, sha256, source_file, tree
 from huggingface_hub import constants
 from huggingface_hub.utils._runtime import is_xet_available
+from servers.hub_base import Server, page_reply
 from servers.huggingface import COMMIT, REPOSITORY, SIGNATURE, Hub
 
 from medheb.core.errors import BlockedError, MedhebError
@@ -26,6 +27,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     clean_home(tmp_path, monkeypatch)
     monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(tmp_path / "no_token"))
     monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _: None)
+    monkeypatch.setattr("medheb.fetch.sessions.pause", lambda _: None)
     with Hub(dict(FILES), lfs={"data/a.parquet"}) as running:
         monkeypatch.setenv("HF_ENDPOINT", running.api.url)
         yield running
@@ -177,6 +179,8 @@ def test_a_cut_transfer_goes_on_where_it_stopped(hub: Hub, tmp_path: Path) -> No
 def test_rate_limit_and_server_trouble_pass(hub: Hub, tmp_path: Path) -> None:
     manifest = dataset(host())
     file = CLIENT.listing(manifest, host())[0]
+    hub.fail = [429, 503]
+    assert CLIENT.listing(manifest, host())[0] == file
     hub.fail = [429, 503, 503]
     CLIENT.fetch(manifest, host(), file, tmp_path / "a", TRANSFER)
     assert (tmp_path / "a").read_bytes() == BIG
@@ -196,7 +200,7 @@ def test_lasting_trouble_blocks(hub: Hub, tmp_path: Path, status: int, fault: st
 
 def test_gone_and_disabled_and_down(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lost = host(revision="c" * 40)
-    with pytest.raises(BlockedError, match=r"no longer in its repository.*medheb refresh sample_set"):
+    with pytest.raises(BlockedError, match=r"revision c+ is no longer in its repository.*medheb refresh sample_set"):
         CLIENT.listing(dataset(lost), lost)
     other = host(repository="group/nothing")
     with pytest.raises(BlockedError, match="private or gone, and there is no token"):
@@ -238,6 +242,31 @@ def test_hidden_content_keeps_paths_out_of_refusals(hub: Hub, tmp_path: Path) ->
     with pytest.raises(MedhebError) as caught:
         fetch_all(tmp_path / "run", host(), show_content=False)
     assert "parquet" not in str(caught.value)
+
+
+def test_a_file_above_the_limit_of_plain_https(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constants, "MAX_HTTP_DOWNLOAD_SIZE", 10)
+    with pytest.raises(BlockedError, match=r"above 50 GB.*HF_HUB_DISABLE_XET=0"):
+        fetch_all(tmp_path / "run", host())
+    assert tree(tmp_path / "run") == []
+
+
+def test_a_page_in_place_of_the_api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clean_home(tmp_path, monkeypatch)
+    file = RemoteFile("data/a.parquet", f"{COMMIT}:data/a.parquet")
+    with Server(lambda _: page_reply("<html>Log in to this network</html>")) as portal:
+        monkeypatch.setenv("HF_ENDPOINT", portal.url)
+        with pytest.raises(BlockedError, match=r"not JSON"):
+            CLIENT.listing(dataset(host()), host())
+        with pytest.raises(BlockedError, match=r"does not come from the Hugging Face hub"):
+            CLIENT.fetch(dataset(host()), host(), file, tmp_path / "run/a", TRANSFER)
+
+
+def test_a_table_that_is_none(hub: Hub) -> None:
+    hub.files["data/b.csv"] = b"VolumeName\n\xff\xfe"
+    rules = ("{VolumeName} <- data/b.csv",)
+    with pytest.raises(MedhebError, match=r"not CSV in UTF-8"):
+        CLIENT.listing(dataset(host(names=rules)), host(names=rules))
 
 
 def test_no_telemetry(hub: Hub) -> None:

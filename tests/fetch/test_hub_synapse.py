@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hub_samples import CANARY, TRANSFER, assert_nowhere, clean_home, dataset, md5, source_file, tree
+from servers.hub_base import Server, page_reply
 from servers.synapse import SIGNATURE, Synapse
 
 from medheb.core.errors import BlockedError, MedhebError
@@ -87,6 +90,27 @@ def test_the_config_file_may_hold_the_token_if_it_is_private(
     config.chmod(0o640)
     with pytest.raises(BlockedError, match=r"may be read by others.*chmod 600"):
         fetch_all(tmp_path / "run")
+
+
+def test_a_config_file_that_cannot_be_parsed(site: Synapse, tmp_path: Path) -> None:
+    (tmp_path / "home/.synapseConfig").write_text(f"authtoken={CANARY}\n")
+    with pytest.raises(BlockedError, match=r"\.synapseConfig: cannot be parsed") as caught:
+        fetch_all(tmp_path / "run")
+    assert CANARY not in str(caught.value)
+
+
+def test_a_token_without_the_right_to_look(site: Synapse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = base64.urlsafe_b64encode(json.dumps({"access": {"scope": ["download"]}}).encode()).decode()
+    monkeypatch.setenv("SYNAPSE_AUTH_TOKEN", f"head.{body}.sign")
+    with pytest.raises(BlockedError, match=r"lacks the scope view"):
+        fetch_all(tmp_path / "run")
+
+
+def test_a_page_in_place_of_the_api(site: Synapse, tmp_path: Path) -> None:
+    with Server(lambda _: page_reply("<html>Log in to this network</html>")) as portal:
+        (tmp_path / "home/.synapseConfig").write_text(f"[endpoints]\nrepoEndpoint={portal.url}/repo/v1\n")
+        with pytest.raises(BlockedError, match=r"not JSON"):
+            fetch_all(tmp_path / "run")
 
 
 def test_conditions_that_are_not_met(site: Synapse, tmp_path: Path) -> None:

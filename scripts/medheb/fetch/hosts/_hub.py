@@ -25,6 +25,10 @@ GROUP_AND_OTHERS = 0o077
 FIRST_SERVER_ERROR = 500
 
 
+class PassingError(BlockedError):
+    """Trouble of a host that may be over soon: asking again can help."""
+
+
 def library(name: str, module: str) -> Any:
     """Import a module of an optional library when its host is first used.
 
@@ -114,7 +118,7 @@ def refused(dataset: Dataset, service: str, status: int, page: str) -> BlockedEr
     if status in {404, 410}:
         return BlockedError(where, f"{service} no longer has it (HTTP {status})", f"Look at {page}")
     if status == 429:
-        return BlockedError(where, f"{service} limits how much may be asked for (HTTP 429)", LATER)
+        return PassingError(where, f"{service} limits how much may be asked for (HTTP 429)", LATER)
     if status >= FIRST_SERVER_ERROR:
-        return BlockedError(where, f"{service} has trouble of its own (HTTP {status})", LATER)
+        return PassingError(where, f"{service} has trouble of its own (HTTP {status})", LATER)
     return BlockedError(where, f"{service} refused the request (HTTP {status})", f"Look at {page}")

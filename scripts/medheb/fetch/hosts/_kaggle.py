@@ -25,8 +25,9 @@ from medheb.core.digests import CHUNK_BYTES
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.files import atomic_open
 from medheb.fetch.bodies import refuse_page
+from medheb.fetch.credentials import secret
 from medheb.fetch.expected import Check, Expected, expected_of
-from medheb.fetch.hosts._hub import FIRST_SERVER_ERROR, library, place, refused, require_private, work_folder
+from medheb.fetch.hosts._hub import PassingError, library, place, refused, require_private, work_folder
 from medheb.fetch.http import download
 from medheb.fetch.remote import RemoteFile
 from medheb.fetch.sessions import CONNECT_TIMEOUT_S, READ_TIMEOUT_S, Patience, TransientError, asked_wait
@@ -69,6 +70,7 @@ def open_client() -> tuple[Any, bool]:
     environment = library("kagglesdk", "kagglesdk.kaggle_env")
     user, key = _user_and_key()
     token, _ = environment.get_access_token_from_env()
+    token = token or secret("KAGGLE_API_TOKEN", "www.kaggle.com")
     client = sdk.KaggleClient(username=user, password=key, api_token=token, user_agent="medheb")
     http = client.http_client()
     http._init_session()
@@ -109,7 +111,7 @@ def ask(at: Place, call: Callable[[Any], Any], transfer: Transfer) -> Any:
             response = cast("requests.Response", error.response)
             status, message = _status(response)
             trouble = _refusal(at, has_login, status, message)
-            if status != 429 and status < FIRST_SERVER_ERROR:
+            if not isinstance(trouble, PassingError):
                 raise trouble from None
             transient = TransientError(trouble, asked_wait(response))
         except requests.RequestException as error:

@@ -64,14 +64,17 @@ def _choices(where: str, rule: str, text: str) -> list[str]:
 
 def _rows(where: str, rule: str, path: str, table: Path) -> Iterator[str]:
     with table.open(encoding="utf-8-sig", newline="") as stream:
-        reader = csv.DictReader(stream)
-        columns = set(reader.fieldnames or ())
-        for text in BRACES.findall(path):
-            match = COLUMN.fullmatch(text)
-            if match is None or match.group(1) not in columns:
-                raise _bad(where, rule, f"names the column {text!r}, which its table does not have")
-        for row in reader:
-            yield BRACES.sub(lambda braces, row=row: _value(braces.group(1), row), path)  # type: ignore[misc]
+        try:
+            reader = csv.DictReader(stream)
+            columns, rows = set(reader.fieldnames or ()), list(reader)
+        except (csv.Error, UnicodeDecodeError):
+            raise _bad(where, rule, "names a table that is not CSV in UTF-8") from None
+    for text in BRACES.findall(path):
+        match = COLUMN.fullmatch(text)
+        if match is None or match.group(1) not in columns:
+            raise _bad(where, rule, f"names the column {text!r}, which its table does not have")
+    for row in rows:
+        yield BRACES.sub(lambda braces, row=row: _value(braces.group(1), row), path)  # type: ignore[misc]
 
 
 def _value(text: str, row: dict[str, str]) -> str:

@@ -1,8 +1,8 @@
 """Client of the Hugging Face hub, on ``huggingface_hub``: one commit, only the wanted files, gated or not.
 
-``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` (or `hf auth login`) the token. The library's cache lies beside the
-target and is removed. Files come over plain HTTPS: the Xet protocol keeps a second cache in the home folder; who
-wants it sets ``HF_HUB_DISABLE_XET=0`` (files above 50 GB need it).
+``HF_ENDPOINT`` names another hub; the token is ``HF_TOKEN``, or that of `hf auth login`, or in the keyring. The
+library's cache lies beside the target and is removed. Files come over plain HTTPS: the Xet protocol keeps a second
+cache in the home folder; who wants it sets ``HF_HUB_DISABLE_XET=0`` (files above 50 GB need it).
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from medheb.core.errors import BlockedError, MedhebError
+from medheb.fetch.credentials import secret
 from medheb.fetch.hosts._hub import (
+    PassingError,
     hush,
     library,
     refresh,
@@ -32,6 +34,7 @@ from medheb.fetch.hosts._names import build_names
 from medheb.fetch.limits import slot
 from medheb.fetch.listing import wanted
 from medheb.fetch.remote import RemoteFile
+from medheb.fetch.sessions import Patience, TransientError
 from medheb.manifest.config import Transfer
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.hosts import HuggingFaceHost
@@ -49,17 +52,15 @@ class HuggingFaceClient:
     def listing(self, dataset: Dataset, host: HuggingFaceHost) -> list[RemoteFile]:
         """Files of one commit that match ``include``, with sizes and (LFS) sha256 of the hub's API."""
         hub = _library()
-        api = hub.HfApi(endpoint=_endpoint(), token=hub.get_token() or False)
-        with _told(hub, dataset, host):
-            # Anybody may list a gated repository; whether its content will come is better known before.
-            api.auth_check(host.repository, repo_type=host.repository_type)
-            commit = host.revision or _main(api, dataset, host)
-            where = {"repo_id": host.repository, "repo_type": host.repository_type, "revision": commit}
-            entries = (
-                _built(hub, api, dataset, host, where) if host.names else api.list_repo_tree(recursive=True, **where)
-            )
-            files = [_remote(commit, entry) for entry in entries if isinstance(entry, hub.hf_api.RepoFile)]
-        return wanted(dataset, [file for file in files if _included(host, file.path)], SERVICE)
+        patience = Patience(Transfer())
+        while True:
+            try:
+                with _told(hub, dataset, host):
+                    files = _listed(hub, dataset, host)
+                return wanted(dataset, [file for file in files if _included(host, file.path)], SERVICE)
+            except PassingError as error:
+                # The library itself asks again for content only.
+                patience.after(TransientError(error))
 
     def fetch(
         self, dataset: Dataset, host: HuggingFaceHost, file: RemoteFile, target: Path, transfer: Transfer
@@ -76,7 +77,7 @@ class HuggingFaceClient:
                 local_dir=work / "files",
                 cache_dir=work / "cache",
                 endpoint=_endpoint(),
-                token=hub.get_token() or False,
+                token=_token(hub) or False,
             )
             settle(dataset, file, Path(came), target)
 
@@ -95,6 +96,11 @@ def _library() -> Any:
     return hub
 
 
+def _token(hub: Any) -> str | None:
+    token: str | None = hub.get_token() or secret("HF_TOKEN", "huggingface.co")
+    return token
+
+
 def _endpoint() -> str:
     return os.environ.get("HF_ENDPOINT", "").rstrip("/") or SITE
 
@@ -108,6 +114,16 @@ def _main(api: Any, dataset: Dataset, host: HuggingFaceHost) -> str:
     commit = str(api.repo_info(host.repository, repo_type=host.repository_type, revision="main").sha)
     LOG.warning("%s: no revision is pinned; main is now commit %s. %s", dataset.id, commit, refresh(dataset, "Pin it"))
     return commit
+
+
+def _listed(hub: Any, dataset: Dataset, host: HuggingFaceHost) -> list[RemoteFile]:
+    api = hub.HfApi(endpoint=_endpoint(), token=_token(hub) or False)
+    # Anybody may list a gated repository; whether its content will come is better known before.
+    api.auth_check(host.repository, repo_type=host.repository_type)
+    commit = host.revision or _main(api, dataset, host)
+    where = {"repo_id": host.repository, "repo_type": host.repository_type, "revision": commit}
+    entries = _built(hub, api, dataset, host, where) if host.names else api.list_repo_tree(recursive=True, **where)
+    return [_remote(commit, entry) for entry in entries if isinstance(entry, hub.hf_api.RepoFile)]
 
 
 def _remote(commit: str, entry: Any) -> RemoteFile:
@@ -130,7 +146,7 @@ def _built(hub: Any, api: Any, dataset: Dataset, host: HuggingFaceHost, where: d
                     local_dir=Path(folder) / "files",
                     cache_dir=Path(folder) / "cache",
                     endpoint=_endpoint(),
-                    token=hub.get_token() or False,
+                    token=_token(hub) or False,
                     **where,
                 )
             )
@@ -190,7 +206,7 @@ def _refusal_of_status(
     hub: Any, dataset: Dataset, host: HuggingFaceHost, error: BaseException, status: int, message: str
 ) -> MedhebError:
     where, page, errors = dataset.id, _page(host), hub.errors
-    has_token = bool(hub.get_token())
+    has_token = bool(_token(hub))
     if status == 401 and has_token:
         return BlockedError(where, f"{SERVICE} does not know the token", f"Make a new one at {TOKEN_PAGE}")
     if isinstance(error, errors.GatedRepoError):
@@ -211,7 +227,9 @@ def _refusal_of_status(
         return BlockedError(where, f"{SERVICE} has disabled its repository", f"Look at {page}")
     if isinstance(error, errors.RevisionNotFoundError):
         return BlockedError(
-            where, f"commit {host.revision} is no longer in its repository", refresh(dataset, "See what changed")
+            where,
+            f"revision {host.revision or 'main'} is no longer in its repository",
+            refresh(dataset, "See what changed"),
         )
     if isinstance(error, errors.EntryNotFoundError):
         return BlockedError(where, "a file is no longer in its repository", refresh(dataset, "See what changed"))

@@ -17,6 +17,7 @@ from typing import Any
 import requests
 
 from medheb.core.errors import BlockedError, MedhebError
+from medheb.fetch.credentials import secret
 from medheb.fetch.hosts._hub import hush, library, refresh, refused, settle, unreachable, work_folder
 from medheb.fetch.limits import slot
 from medheb.fetch.listing import wanted
@@ -88,7 +89,7 @@ def _api(folder: Path) -> Any:
 
 
 def _token() -> str:
-    return os.environ.get("MODELSCOPE_API_TOKEN", "").strip()
+    return secret("MODELSCOPE_API_TOKEN", "www.modelscope.cn") or ""
 
 
 def _page(host: ModelScopeHost) -> str:

@@ -16,11 +16,13 @@ from typing import Any
 import requests
 
 from medheb.core.errors import BlockedError, MedhebError
+from medheb.fetch.credentials import secret
 from medheb.fetch.expected import expected_of
 from medheb.fetch.hosts._hub import hush, library, place, refused, require_private, unreachable
 from medheb.fetch.http import download
 from medheb.fetch.listing import wanted
 from medheb.fetch.remote import RemoteFile
+from medheb.fetch.trouble import NETWORK
 from medheb.manifest.config import Transfer
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.hosts import SynapseHost
@@ -75,19 +77,27 @@ class SynapseClient:
 def _site(dataset: Dataset) -> Any:
     core = library("synapseclient", "synapseclient")
     data = library("synapseclient", "synapseclient.core.credentials.cred_data")
+    errors = library("synapseclient", "synapseclient.core.exceptions")
     hush("synapseclient_default", "synapseclient_debug", "synapseclient", "httpx", "httpcore")
     config = Path.home() / ".synapseConfig"
-    token = _token(config)
+    try:
+        token = _token(config)
+        # Nothing is cached: the library is never asked for content.
+        syn = core.Synapse(configPath=str(config), skip_checks=True, silent=True, debug=False, cache_client=False)
+    except ValueError:
+        # The error's own text may quote a token.
+        raise BlockedError(config.name, "cannot be parsed", "Correct it") from None
     if not token:
         raise BlockedError(dataset.id, f"{SERVICE} wants a login and there is none", TOKEN_HELP)
-    # Nothing is cached: the library is never asked for content.
-    syn = core.Synapse(configPath=str(config), skip_checks=True, silent=True, debug=False, cache_client=False)
-    syn.credentials = data.SynapseAuthTokenCredentials(token)
+    try:
+        syn.credentials = data.SynapseAuthTokenCredentials(token)
+    except errors.SynapseAuthenticationError:
+        raise BlockedError(dataset.id, "the token lacks the scope view", TOKEN_HELP) from None
     return syn
 
 
 def _token(config: Path) -> str:
-    if token := os.environ.get("SYNAPSE_AUTH_TOKEN", "").strip():
+    if token := secret("SYNAPSE_AUTH_TOKEN", "www.synapse.org"):
         return token
     settings = library("synapseclient", "synapseclient.api.configuration_services")
     profile = os.environ.get("SYNAPSE_PROFILE", "default")
@@ -154,11 +164,14 @@ def _told(dataset: Dataset, entity: str, call: Callable[[], Any]) -> Any:
     """Result of a call, the library's errors turned into one refusal each."""
     errors = library("synapseclient", "synapseclient.core.exceptions")
     try:
-        return call()
+        answer = call()
     except errors.SynapseHTTPError as error:
         raise _refusal(dataset, entity, int(error.response.status_code)) from None
     except requests.RequestException:
         raise unreachable(dataset.id, SERVICE) from None
+    if not isinstance(answer, dict):
+        raise BlockedError(dataset.id, f"{SERVICE} sent an answer that is not JSON", NETWORK)
+    return answer
 
 
 def _refusal(dataset: Dataset, entity: str, status: int) -> BlockedError:
