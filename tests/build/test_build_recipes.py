@@ -197,7 +197,7 @@ def test_an_empty_mask_is_named(run_of: RunMaker) -> None:
 @pytest.mark.parametrize(
     ("recipe", "options", "message"),
     [
-        ("nonsense", {}, "key 'recipe.name' is 'nonsense'. Allowed: brain_slabs"),
+        ("nonsense", {}, "names recipe 'nonsense', which this version does not have. It has brain_slabs"),
         ("organ_volume", {**make.ORGANS, "colour": 1}, "recipe.options: key 'colour' is not known"),
         ("organ_volume", {**make.ORGANS, "masks": {"liver": "a.nii"}}, "Allowed: either label_map or masks"),
         ("brain_slabs", {**make.BRAIN, "levels": 1}, "recipe.options: key 'levels' is 1"),

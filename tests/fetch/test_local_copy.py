@@ -32,7 +32,8 @@ from make_physionet import (
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.fetch import digest_cache, progress
 from medheb.fetch.hosts.physionet import CLIENT
-from medheb.fetch.local_copy import files_of, local_copy_file, read_local_copy, verify_local, verify_local_copy
+from medheb.fetch.local_copy import verify_local, verify_local_copy
+from medheb.fetch.located import files_of, local_copy_file, read_local_copy
 from medheb.fetch.remote import client_for
 from medheb.fetch.verification import Verification, write_list
 from medheb.manifest.dataset import Dataset

@@ -27,7 +27,9 @@ def recipe_of(dataset: Dataset) -> RegisteredRecipe:
     known = RECIPES.get(dataset.recipe.name)
     if known is None:
         raise MedhebError(
-            where, f"key 'recipe.name' is '{dataset.recipe.name}'", f"Allowed: {', '.join(sorted(RECIPES))}"
+            where,
+            f"names recipe '{dataset.recipe.name}', which this version does not have",
+            f"It has {', '.join(sorted(RECIPES))}; correct the manifest, or use a version that has the recipe",
         )
     if known.version != dataset.recipe.version:
         raise MedhebError(

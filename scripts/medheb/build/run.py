@@ -13,6 +13,7 @@ from medheb.core.digests import content_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import TEMPORARY_MARK, atomic_folder
 from medheb.core.status import OK, Status, read_status, status_of
+from medheb.fetch.located import files_of
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 
@@ -48,7 +49,7 @@ def _build(run: Run, dataset: Dataset, inventory_path: Path) -> Status:
     """Run the recipe; its refusals become a status."""
     try:
         with atomic_folder(inventory_path.parent) as staging:
-            context = RecipeContext(dataset, run.layout.source_files(dataset.id), staging)
+            context = RecipeContext(dataset, files_of(run, dataset), staging)
             result = recipe_of(dataset).function(context)
             files = _measure(dataset.id, staging, result)
             write_inventory(staging / inventory_path.name, _inventory(dataset, OK, files, tuple(result.notes)))

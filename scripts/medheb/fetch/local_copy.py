@@ -10,67 +10,23 @@ from typing import Any
 
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.files import write_json
-from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, status_of
 from medheb.fetch.check_files import Wanted, check_files
 from medheb.fetch.digest_cache import DigestCache
+from medheb.fetch.located import LocalCopy, local_copy_file
 from medheb.fetch.physionet import Project, find_project, folders_below, matching
 from medheb.fetch.space import disk_trouble
 from medheb.fetch.sums import NAME
 from medheb.fetch.verification import FileVerdict, Verification, where_of
-from medheb.manifest.base import Strict, read_json, validate
+from medheb.manifest.base import read_json
 from medheb.manifest.dataset import Dataset, SourceFile
 from medheb.manifest.hosts import PhysioNetHost
 from medheb.manifest.load import Run
 
 LOG = logging.getLogger("medheb.fetch")
-SCHEMA_VERSION = 1
 IMAGE_FIELDS = ("qry_img_path", "tgt_img_path")
 # Task files name pictures from their image root, which may lie inside the project's `files` folder.
 IMAGE_PREFIXES = ("", "files/")
-
-
-class LocalCopy(Strict):
-    """Content of ``local.json``: where ``build`` finds a verified copy. It names no file of the copy."""
-
-    schema_version: int = SCHEMA_VERSION
-    dataset: str
-    root: str
-    layout: str
-    slug: str
-    version: str
-    full: bool
-    listed: int
-    checked: int
-    counts: dict[str, int]
-    bytes: int
-    list_sha256: str | None
-    notes: tuple[str, ...]
-
-
-def local_copy_file(layout: Layout, dataset: str) -> Path:
-    """Where what is known of a source's verified copy stands."""
-    return layout.source_status(dataset).with_name("local.json")
-
-
-def read_local_copy(path: Path) -> LocalCopy:
-    """Read a ``local.json``.
-
-    Raises:
-        MedhebError: missing, or not such a file.
-    """
-    return validate(LocalCopy, read_json(path, "Verify the copy again: run the workflow"), path)
-
-
-def files_of(run: Run, dataset: Dataset) -> Path:
-    """Folder that holds a source's files: the root of its verified copy, else where downloads are unpacked.
-
-    Raises:
-        MedhebError: the configuration names a copy that was not found right yet.
-    """
-    if dataset.id in run.config.local_copies:
-        return Path(read_local_copy(local_copy_file(run.layout, dataset.id)).root)
-    return run.layout.source_files(dataset.id)
 
 
 def verify_local_copy(run: Run, dataset: Dataset) -> Status:
