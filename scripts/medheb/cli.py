@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 
 from medheb import __version__
 from medheb.core.errors import MedhebError
@@ -20,6 +21,8 @@ from medheb.core.status import Status
 from medheb.manifest.load import Run, load_config, load_run, merge
 
 DEFAULT_CONFIG = Path("config/config.yaml")
+FULL_CONFIG = Path("config/full.yaml")
+WIDE = 160  # columns of a table that goes into a file
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -33,6 +36,8 @@ app.add_typer(audit_app, name="audit")
 
 Threads = Annotated[int, typer.Option(min=1, help="CPU threads of the networks.")]
 DatasetId = Annotated[str, typer.Argument(help="Source id, the name of its manifest.")]
+DatasetIds = Annotated[list[str] | None, typer.Argument(help="Source ids; all of the run if none is given.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 TaskId = Annotated[str, typer.Argument(help="Task key of tasks.tsv.")]
 ModelId = Annotated[str, typer.Argument(help="Model id of models.yaml.")]
 
@@ -41,12 +46,25 @@ class State:
     """Options given before the sub-command."""
 
     config_files: tuple[Path, ...] = (DEFAULT_CONFIG,)
+    config_given: bool = False
     overrides: dict[str, Any] = {}  # noqa: RUF012 - replaced as a whole by the callback
 
 
 def current_run() -> Run:
     """The run that the options describe."""
     return load_run(load_config(State.config_files, State.overrides))
+
+
+def sources_run() -> Run:
+    """The run that commands about sources mean: the full benchmark, unless ``--config`` names another."""
+    if State.config_given or not FULL_CONFIG.exists():
+        return current_run()
+    return load_run(load_config((DEFAULT_CONFIG, FULL_CONFIG), State.overrides))
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=WIDE)
 
 
 def parse_override(text: str) -> dict[str, Any]:
@@ -86,6 +104,7 @@ def options(
     """Options of every sub-command."""
     set_up_logging()
     State.config_files = tuple(config or [DEFAULT_CONFIG])
+    State.config_given = bool(config)
     State.overrides = {}
     for text in set_ or []:
         State.overrides = merge(State.overrides, parse_override(text))
@@ -102,6 +121,98 @@ def _limit_threads(threads: int) -> None:
         os.environ[name] = str(threads)
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+@app.command("accept")
+def accept_terms(
+    datasets: Annotated[list[str] | None, typer.Argument(help="Source ids.")] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Accept without being asked; for unattended runs.")] = False,
+    file: Annotated[
+        Path | None, typer.Option(help="YAML file of decisions for unattended runs; see docs/data.md.")
+    ] = None,
+) -> None:
+    """Show the terms of sources, ask whether you accept them, and record it. Nothing is fetched before."""
+    from medheb.fetch.accept import accept, accept_file, ask, selected
+
+    run = sources_run()
+    if file is not None:
+        accept_file(run, file, _console())
+    elif not datasets:
+        raise MedhebError("medheb accept", "got neither a source nor --file", "Name sources; `medheb plan` lists them")
+    if datasets:
+        declined = accept(run, selected(run, datasets), _console(), (lambda _: True) if yes else ask)
+        if declined:
+            raise typer.Exit(1)
+
+
+@app.command()
+def plan(as_json: AsJson = False) -> None:
+    """List what each source needs: bytes, files, hours, and what is in the way. Asks no host, downloads nothing.
+
+    Exit code 1 if the disk is too small for what can be downloaded.
+    """
+    from medheb.fetch.plan import make_plan, require_room
+    from medheb.fetch.plan_table import print_plan
+
+    made = make_plan(sources_run())
+    if as_json:
+        typer.echo(made.model_dump_json(indent=1))
+    else:
+        print_plan(made, _console())
+    require_room(made)
+
+
+@app.command()
+def doctor(
+    datasets: DatasetIds = None,
+    online: Annotated[bool, typer.Option("--online", help="Also ask each source's host.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check Python, packages, terms, tokens, optional clients, local copies, disk, netrc. Exit code 1 if not."""
+    from medheb.fetch.doctor import diagnose, print_diagnosis
+
+    diagnosis = diagnose(sources_run(), datasets or [], online)
+    if as_json:
+        typer.echo(scrub(diagnosis.model_dump_json(indent=1)))
+    else:
+        print_diagnosis(diagnosis, _console())
+    if not diagnosis.ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def refresh(dataset: DatasetId) -> None:
+    """Ask a source's host what it holds now, print what changed, and write the lock if anything did."""
+    from medheb.fetch.refresh import print_refresh
+    from medheb.fetch.refresh import refresh as look_again
+
+    print_refresh(look_again(sources_run(), dataset), _console())
+
+
+@app.command("verify-copy")
+def verify_copy(
+    dataset: DatasetId,
+    full: Annotated[bool, typer.Option("--full", help="Every listed file, not only those that tasks need.")] = False,
+    reread: Annotated[bool, typer.Option("--reread", help="Also files that an earlier run found right.")] = False,
+    list_: Annotated[
+        Path | None, typer.Option("--list", help="Write the verdict of each file into this private file of yours.")
+    ] = None,
+) -> None:
+    """Verify your own copy of a source. Prints counts, bytes and digests only. Exit code 1 if it cannot be used."""
+    from medheb.fetch.accept import selected
+    from medheb.fetch.local_copy import verify_local
+    from medheb.fetch.verification import write_list
+
+    run = sources_run()
+    (manifest,) = selected(run, [dataset])
+    verification = verify_local(run, manifest, full=full, reread=reread)
+    typer.echo(verification.summary())
+    for note in verification.notes:
+        typer.echo(f"note: {note}")
+    if list_ is not None:
+        write_list(verification, list_)
+    if trouble := verification.trouble():
+        raise trouble
 
 
 @app.command()
@@ -199,10 +310,12 @@ def run(
 ) -> None:
     """Run the whole workflow here, with progress, and end with the leaderboard. `make demo` calls this.
 
-    A run that was killed is taken up where it stopped.
+    A run that was killed is taken up where it stopped. A disk that is too small is refused before anything starts.
     """
     from medheb.driver import run_workflow
+    from medheb.fetch.plan import make_plan, require_room
 
+    require_room(make_plan(load_run(load_config([DEFAULT_CONFIG, *([config] if config else [])]))))
     raise typer.Exit(run_workflow(config, cores))
 
 

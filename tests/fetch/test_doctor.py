@@ -31,6 +31,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.delenv("NETRC", raising=False)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(needs, "get_token", lambda: None)
+    monkeypatch.setattr(needs, "secret", lambda variable, host: None)
     return home
 
 
@@ -95,6 +96,13 @@ def test_token_file_that_others_can_read_is_a_fault(tmp_path: Path, bare_machine
     path.chmod(0o600)
     (check,) = checks(look(run), "tokens")
     assert (check.ok, check.found) == (True, "found in ~/.synapseConfig; wanted by a")
+
+
+def test_token_in_the_keyring_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "secret", lambda variable, host: "canary-5" if host == "huggingface.co" else None)
+    run = make_run(tmp_path, dataset("a", "huggingface", access="gated"))
+    (check,) = checks(look(run), "tokens")
+    assert (check.ok, check.found) == (True, "found in the keyring; wanted by a")
 
 
 def test_netrc_that_others_can_read_is_a_fault(tmp_path: Path, bare_machine: Path) -> None:
@@ -171,7 +179,7 @@ def test_refusals_of_hosts_are_told_apart(tmp_path: Path, name: str) -> None:
     diagnosis = look(run, online=True, client=lambda kind: Client(refusal))
     (check,) = checks(diagnosis, "hosts")
     assert not diagnosis.ok
-    assert (check.found, check.remedy) == (f"a: {refusal.fault}", refusal.remedy)
+    assert (check.found, check.remedy) == (refusal.fault, refusal.remedy)
 
 
 def test_hosts_that_answer_and_hosts_that_are_never_asked(tmp_path: Path) -> None:
@@ -186,6 +194,13 @@ def test_hosts_that_answer_and_hosts_that_are_never_asked(tmp_path: Path) -> Non
     empty = look(run, "a", online=True, client=lambda kind: Client([]))
     assert "lists none of the wanted files" in checks(empty, "hosts")[0].found
     assert not checks(look(run), "hosts"), "without --online nobody is asked"
+
+
+def test_competition_as_one_archive_has_no_list_to_ask_for(tmp_path: Path) -> None:
+    host = {"kind": "kaggle_competition", "name": "some-challenge"}
+    run = make_run(tmp_path, dataset("a", host=host, files=[file("some-challenge.zip", None)]), accept="open")
+    (check,) = checks(look(run, online=True, client=lambda kind: Client([RemoteFile("x", "")])), "hosts")
+    assert check.found == "kaggle_competition: it tells of token and rules at the download only"
 
 
 def test_drive_is_asked_for_the_name_as_it_lists_nothing(tmp_path: Path) -> None:

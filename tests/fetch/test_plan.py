@@ -30,6 +30,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setattr(needs, "find_spec", lambda name: None)
     monkeypatch.setattr(needs, "get_token", lambda: None)
+    monkeypatch.setattr(needs, "secret", lambda variable, host: None)
 
 
 def only(run: Run) -> SourcePlan:

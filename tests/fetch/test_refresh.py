@@ -126,6 +126,18 @@ def test_commit_of_the_hub_is_recorded_where_none_is_pinned(tmp_path: Path, host
     assert refresh(run, "a").differences == (f"revision: {'c' * 40} -> {'d' * 40}",)
 
 
+def test_version_of_kaggle_is_recorded_where_none_is_pinned(tmp_path: Path, host: Host) -> None:
+    run = run_of(tmp_path, dataset("a", "kaggle_dataset", **ZENODO))
+    host.files = [RemoteFile("set.zip", "4:")]
+    assert refresh(run, "a").lock.revision == "4"
+
+
+def test_host_that_tells_nothing_is_no_lock(tmp_path: Path, host: Host) -> None:
+    host.files = [RemoteFile("set.zip", "")]
+    with pytest.raises(MedhebError, match="tells nothing that could change"):
+        refresh(run_of(tmp_path, dataset("a", "zenodo", **ZENODO)), "a")
+
+
 def test_manifest_and_host_that_disagree_are_told(tmp_path: Path, host: Host) -> None:
     files = [file("a.zip", 10, SHA_2), file("b.zip", 21), file("z.zip", 1)]
     result = refresh(run_of(tmp_path, dataset("a", "zenodo", files=files)), "a")

@@ -103,14 +103,14 @@ def test_record_tells_who_when_and_what(tmp_path: Path) -> None:
 
 
 def test_declined_terms_leave_no_record(tmp_path: Path) -> None:
-    run = make_run(tmp_path, dataset("a"), dataset("b"))
+    run = make_run(tmp_path, dataset("a", title="Source [red]a[/red]"), dataset("b"))
     shown = Console(file=io.StringIO(), width=200)
     assert accept(run, list(run.datasets.values()), shown, lambda entry: entry.id == "b") == ["a"]
     assert read_decision(run.layout, "a") is None
     assert read_decision(run.layout, "b") is not None
     text = shown.file.getvalue()
     for part in (
-        "Source a",
+        "Source [red]a[/red]",
         "open: anybody",
         "CC-BY-4.0",
         "https://example.org/a/terms",

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from pydantic import Field
 from rich.console import Console
+from rich.markup import escape
 
 from medheb.core.errors import MedhebError
-from medheb.fetch.terms import current_user, read_decision, record_decision, terms_of
+from medheb.fetch.terms import current_user, decision_file, read_decision, record_decision, terms_of
 from medheb.manifest.base import Identifier, Strict, read_yaml, validate
 from medheb.manifest.dataset import AccessClass, Dataset
 from medheb.manifest.load import Run
@@ -68,7 +69,7 @@ def terms_lines(dataset: Dataset) -> list[tuple[str, str]]:
 
 def show_terms(dataset: Dataset, console: Console) -> None:
     """Print the terms of a source."""
-    console.rule(f"{dataset.id}: {dataset.title}", align="left", style="dim")
+    console.rule(escape(f"{dataset.id}: {dataset.title}"), align="left", style="dim")
     for label, text in terms_lines(dataset):
         console.print(f"{label:>12}  {text}", markup=False, highlight=False, soft_wrap=True)
 
@@ -89,7 +90,12 @@ def accept(run: Run, datasets: list[Dataset], console: Console, agrees: Callable
             console.print("accepted before; nothing changed", markup=False)
         elif agrees(dataset):
             decision = record_decision(run.layout, dataset, who)
-            console.print(f"accepted by {decision.who} on {decision.when}", markup=False, highlight=False)
+            console.print(
+                f"accepted by {decision.who} on {decision.when}, recorded in {decision_file(run.layout, dataset.id)}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
         else:
             declined.append(dataset.id)
             console.print("not accepted; this source stays blocked", markup=False)

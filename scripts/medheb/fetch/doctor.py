@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
@@ -39,6 +40,7 @@ from medheb.manifest.load import Run
 Topic = Literal["python", "packages", "terms", "tokens", "clients", "local copies", "disk", "netrc", "hosts"]
 MINIMUM_PYTHON = (3, 11)
 CORE_PINS = Path("envs/core.txt")
+AT_ONCE = 16
 NAME_ONLY = frozenset({"google_drive"})
 PIN = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;]+)\s*(?:\\)?$")
 
@@ -90,7 +92,9 @@ def diagnose(
     checks += [_terms(run, dataset) for dataset in datasets]
     checks += [*_tokens(datasets), *_clients(datasets), *_local_copies(run, datasets), *_disk(run), _netrc()]
     if online:
-        checks += [_ask(run, dataset, client) for dataset in datasets]
+        # Together: a host that is down costs each source the patience of its client.
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            checks += pool.map(lambda dataset: _ask(run, dataset, client), datasets)
     return Diagnosis(online=online, checks=tuple(checks))
 
 
@@ -211,9 +215,11 @@ def _ask(run: Run, dataset: Dataset, client: Callable[[str], HostClient]) -> Che
         if kind in PROBED and files:
             probe(dataset, files[0], run.config.transfer.model_copy(update={"attempts": 1}))
     except MedhebError as error:
-        return Check(
-            topic="hosts", about=dataset.id, ok=False, found=f"{error.where}: {error.fault}", remedy=error.remedy
-        )
+        found = f"{error.where}: {error.fault}".removeprefix(f"{dataset.id}: ")
+        return Check(topic="hosts", about=dataset.id, ok=False, found=found, remedy=error.remedy)
+    if kind == "kaggle_competition" and all(not file.address for file in files):
+        found = f"{kind}: it tells of token and rules at the download only"
+        return Check(topic="hosts", about=dataset.id, ok=True, found=found)
     if not files:
         return Check(
             topic="hosts",

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from huggingface_hub import get_token
 
+from medheb.fetch.credentials import secret
 from medheb.fetch.hosts.portal import NAMES as PORTALS
 from medheb.fetch.hosts.portal import variable_of
 from medheb.manifest.dataset import AccessClass, Dataset
@@ -38,12 +39,14 @@ class Token:
     Args:
         host: name for messages.
         variables: groups of environment variables.
+        machine: user of the keyring entry (service ``medheb``).
         files: files of the host's own tools, from the home folder.
         page: where a token is made.
     """
 
     host: str
     variables: tuple[tuple[str, ...], ...]
+    machine: str
     files: tuple[str, ...]
     page: str
 
@@ -51,22 +54,34 @@ class Token:
 KAGGLE = Token(
     "Kaggle",
     (("KAGGLE_API_TOKEN",), ("KAGGLE_USERNAME", "KAGGLE_KEY")),
+    "www.kaggle.com",
     (".kaggle/access_token", ".kaggle/access_token.txt", ".kaggle/kaggle.json"),
     "https://www.kaggle.com/settings",
 )
 TOKENS: dict[str, Token] = {
     "huggingface": Token(
-        "Hugging Face", (("HF_TOKEN",), ("HUGGING_FACE_HUB_TOKEN",)), (), "https://huggingface.co/settings/tokens"
+        "Hugging Face",
+        (("HF_TOKEN",), ("HUGGING_FACE_HUB_TOKEN",)),
+        "huggingface.co",
+        (),
+        "https://huggingface.co/settings/tokens",
     ),
     "kaggle_dataset": KAGGLE,
     "kaggle_competition": KAGGLE,
     "synapse": Token(
         "Synapse",
         (("SYNAPSE_AUTH_TOKEN",),),
+        "www.synapse.org",
         (".synapseConfig",),
         "https://www.synapse.org/PersonalAccessTokens:",
     ),
-    "modelscope": Token("ModelScope", (("MODELSCOPE_API_TOKEN",),), (), "https://modelscope.cn/my/myaccesstoken"),
+    "modelscope": Token(
+        "ModelScope",
+        (("MODELSCOPE_API_TOKEN",),),
+        "www.modelscope.cn",
+        (),
+        "https://modelscope.cn/my/myaccesstoken",
+    ),
 }
 # Classes whose sources these hosts give to anybody.
 WITHOUT_TOKEN: dict[str, frozenset[AccessClass]] = {
@@ -148,6 +163,8 @@ def token_place(kind: str) -> str | None:
         return f"environment ({', '.join(names)})"
     if kind == "huggingface" and get_token() is not None:
         return "the file of `hf auth login`"
+    if secret(token.variables[0][0], token.machine):
+        return "the keyring"
     files = _files_of(token)
     return f"~/{files[0].relative_to(Path.home())}" if files else None
 

@@ -19,6 +19,7 @@ from medheb.fetch.space import disk_trouble
 from medheb.manifest.base import validate
 from medheb.manifest.config import Transfer
 from medheb.manifest.dataset import Dataset
+from medheb.manifest.hosts import HuggingFaceHost, KaggleDatasetHost
 from medheb.manifest.load import Run
 
 MAX_SHOWN = 20
@@ -69,8 +70,13 @@ def refresh(run: Run, dataset_id: str, today: str | None = None) -> Refresh:
     before = read_lock(path)
     listed = client_for(kind).listing(without_pins(dataset), dataset.host)
     files, gone = _wanted(dataset, _seen(dataset, listed, run.config.transfer))
+    revision = _revision(dataset, listed)
+    if revision is None and not any(file.bytes or file.sha256 or file.md5 or file.mark for file in files):
+        raise MedhebError(
+            dataset.title, "its host tells nothing that could change: no size, digest or version", "Look at its page"
+        )
     date = today or datetime.now(UTC).strftime("%Y-%m-%d")
-    now = make_lock(dataset, files, date, _revision(dataset, listed))
+    now = make_lock(dataset, files, date, revision)
     against = _against_manifest(dataset, files, gone)
     if before is not None and before.model_copy(update={"seen": now.seen}) == now:
         return Refresh(before, path, changed=False, differences=(), against_manifest=against)
@@ -116,10 +122,12 @@ def _wanted(dataset: Dataset, seen: list[LockedFile]) -> tuple[list[LockedFile],
 
 
 def _revision(dataset: Dataset, listed: list[RemoteFile]) -> str | None:
-    # Addresses of the hub's client begin with the commit.
-    if dataset.host.kind == "huggingface" and dataset.host.revision is None and listed:
-        return listed[0].address.partition(":")[0]
-    return None
+    """What the host calls its newest state; addresses of these clients begin with it."""
+    host = dataset.host
+    moving = (isinstance(host, HuggingFaceHost) and host.revision is None) or (
+        isinstance(host, KaggleDatasetHost) and host.version is None
+    )
+    return listed[0].address.partition(":")[0] if moving and listed else None
 
 
 def _first(lock: Lock) -> tuple[str, ...]:
