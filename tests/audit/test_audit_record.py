@@ -22,6 +22,7 @@ from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.evaluate.score import Score, read_score, write_score
 from medheb.fetch.complete import Complete, write_complete
+from medheb.manifest.dataset import Dataset
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -229,14 +230,20 @@ def test_restricted_task_refusal_quotes_no_record(recorded: Bench) -> None:
     assert not any(secret in str(caught.value) for secret in SECRETS)
 
 
+def marker_of(manifest: Dataset) -> Complete:
+    """The marker that fetch leaves for a source."""
+    host = manifest.host
+    return Complete(host=host, served_by=host, archives=manifest.files, unpack=manifest.unpack, root="", members=())
+
+
 def test_what_fetch_unpacked_must_be_what_the_manifest_pins(bench: Bench) -> None:
     manifest = bench.run.datasets["alpha"]
     marker = bench.layout.sources / "alpha" / "COMPLETE.json"
-    same = Complete(host=manifest.host, archive=manifest.files[0], unpack=manifest.unpack, root="", members=())
+    same = marker_of(manifest)
     write_complete(marker, same)
     record_digests(bench.run, "alpha")
     other = manifest.files[0].model_copy(update={"sha256": "0" * 64})
-    write_complete(marker, same.model_copy(update={"archive": other}))
+    write_complete(marker, same.model_copy(update={"archives": (other,)}))
     with pytest.raises(MedhebError, match=r"COMPLETE\.json: names an archive"):
         record_digests(bench.run, "alpha")
 
@@ -248,7 +255,7 @@ def test_an_archive_without_digest_takes_the_one_that_fetch_saw(bench: Bench) ->
     record_digests(bench.run, "alpha")
     path = bench.layout.audit / "alpha" / "digests.json"
     assert read_source_record(path).archives == {"alpha.whl": "unknown"}
-    seen = Complete(host=manifest.host, archive=manifest.files[0], unpack=manifest.unpack, root="", members=())
+    seen = marker_of(manifest)
     write_complete(bench.layout.sources / "alpha" / "COMPLETE.json", seen)
     record_digests(bench.run, "alpha")
     assert read_source_record(path).archives == {"alpha.whl": sha256_bytes(b"alpha")}

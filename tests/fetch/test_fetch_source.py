@@ -78,7 +78,7 @@ def dual_encoder(image: PackagedWeights, text: PackagedWeights) -> Model:
 
 def a_run(layout: Layout, *datasets: Dataset, models: tuple[Model, ...] = ()) -> Run:
     return Run(
-        config=Config(),
+        config=Config(accept="open"),
         layout=layout,
         datasets={item.id: item for item in datasets},
         tasks={},
@@ -135,7 +135,7 @@ def test_source_from_nothing_and_again(run: Run, monkeypatch: pytest.MonkeyPatch
     }
     complete = read_complete(files.with_name("COMPLETE.json"))
     assert [member.path for member in complete.members] == ["medheb_sample/data/a.txt", "medheb_sample/data/b.txt"]
-    assert complete.archive.sha256 == run.datasets["sample"].files[0].sha256
+    assert complete.archives[0].sha256 == run.datasets["sample"].files[0].sha256
     assert complete.root == "medheb_sample"
     before = snapshot(layout.sources)
     forbid_work(monkeypatch)

@@ -23,14 +23,18 @@ def archive_digests(run: Run, dataset: str) -> dict[str, str]:
     marker = run.layout.source_files(dataset).with_name("COMPLETE.json")
     if not something_at(marker):
         return pinned
-    archive = read_complete(marker).archive
-    seen = archive.sha256 or UNKNOWN
-    if pinned.get(archive.path) == UNKNOWN:
-        return {**pinned, archive.path: seen}
-    if pinned.get(archive.path) != seen:
-        raise MedhebError(
-            marker,
-            "names an archive, or a digest of it, that the manifest does not pin",
-            f"Fetch and build the source again: snakemake dataset_{dataset}",
-        )
-    return pinned
+    files = run.datasets[dataset].files
+    accepted = {(file.path, other.sha256) for file in files for other in file.accepted}
+    found = dict(pinned)
+    for archive in read_complete(marker).archives:
+        seen = archive.sha256 or UNKNOWN
+        # A manifest that names no files leaves it to the host which there are.
+        wanted = pinned.get(archive.path) if files else UNKNOWN
+        if wanted not in {UNKNOWN, seen} and (archive.path, seen) not in accepted:
+            raise MedhebError(
+                marker,
+                "names an archive, or a digest of it, that the manifest does not pin",
+                f"Fetch and build the source again: snakemake dataset_{dataset}",
+            )
+        found[archive.path] = seen
+    return found

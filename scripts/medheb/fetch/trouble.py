@@ -73,13 +73,15 @@ def server_trouble(what: str, host: str, error: ServerTrouble) -> MedhebError:
         )
     if is_any(socket.gaierror, low.NameResolutionError):
         return BlockedError(what, f"the name {host} cannot be resolved", NETWORK)
+    if is_any(low.NewConnectionError):
+        return BlockedError(what, f"{host} cannot be reached", NETWORK)
     if is_any(requests.ConnectTimeout, low.ConnectTimeoutError):
         return BlockedError(what, f"{host} does not answer", NETWORK)
     if is_any(requests.Timeout, low.ReadTimeoutError, TimeoutError):
         return BlockedError(what, f"{host} stopped sending", LATER)
     if is_any(low.IncompleteRead, low.ProtocolError, requests.exceptions.ChunkedEncodingError, ConnectionResetError):
         return BlockedError(what, f"{host} cut the transfer off", LATER)
-    if is_any(requests.ConnectionError, low.NewConnectionError, ConnectionError):
+    if is_any(requests.ConnectionError, ConnectionError):
         return BlockedError(what, f"{host} cannot be reached", NETWORK)
     return BlockedError(what, f"the transfer from {host} failed ({type(error).__name__})", LATER)
 
