@@ -35,6 +35,22 @@ def test_secrets_are_blanked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "host/x" in scrub(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://s3cr3t-canary@host/x", "https://[secret]@host/x"),
+        ("https://user:p:w@host/x", "https://[secret]@host/x"),
+        ("https://host/a?X-Amz-Signature=s3cr3t&b=1", "https://host/a?X-Amz-Signature=[secret]&b=1"),
+        ("https://host/a?b=1&sig=s3cr3t%2B", "https://host/a?b=1&sig=[secret]"),
+        ("https://host/a?access_token=s3cr3t#x", "https://host/a?access_token=[secret]#x"),
+        ("https://host/path@2?mail=a@b", "https://host/path@2?mail=a@b"),
+        ("see https://host, or ask me@example.org", "see https://host, or ask me@example.org"),
+    ],
+)
+def test_logins_and_signatures_in_addresses(text: str, shown: str) -> None:
+    assert scrub(text) == shown
+
+
 def test_tracebacks_are_scrubbed_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "canary-8c1f")
     try:

@@ -8,19 +8,23 @@ import re
 
 SECRET_NAMES = re.compile(r"(token|secret|passw|api_?key|credential|authorization)", re.IGNORECASE)
 SECRET_SHAPES = re.compile(
-    r"(hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{8,}|(?<=bearer )[^\s\"']+|(?<=://)[^/\s:@]+:[^/\s@]+(?=@))",
+    r"(hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{8,}|(?<=bearer )[^\s\"']+|(?<=://)[^/\s@?#]+(?=@))",
     re.IGNORECASE,
+)
+# Parameters of signed addresses: X-Amz-Signature, sig, token, api_key and the like.
+SIGNED_PARAMETERS = re.compile(
+    r"([?&][\w.-]*(?:signature|sig|token|secret|credential|passw(?:or)?d|api_?key)[\w.-]*=)[^&#\s\"'<>]+", re.IGNORECASE
 )
 BLANK = "[secret]"
 MIN_SECRET_LENGTH = 6
 
 
 def scrub(text: str) -> str:
-    """``text`` without tokens, passwords in URLs, and values of secret-looking environment variables."""
+    """``text`` without tokens, logins and signatures in URLs, and values of secret-looking environment variables."""
     for name, value in os.environ.items():
         if SECRET_NAMES.search(name) and len(value) >= MIN_SECRET_LENGTH:
             text = text.replace(value, BLANK)
-    return SECRET_SHAPES.sub(BLANK, text)
+    return SIGNED_PARAMETERS.sub(rf"\1{BLANK}", SECRET_SHAPES.sub(BLANK, text))
 
 
 class ScrubbingFormatter(logging.Formatter):
