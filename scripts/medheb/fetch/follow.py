@@ -31,23 +31,27 @@ def follow_lock(run: Run, dataset_id: str) -> bool:
     lock = read_lock(lock_file(run, dataset_id))
     if dataset is None or lock is None or dataset_id in run.config.local_copies or _pinned(dataset):
         return False
+    try:
+        return _follow(run, dataset_id, lock)
+    except OSError as error:
+        # The fetch itself meets the same disk, and tells of it in its status.
+        LOG.warning("%s: its folder cannot be used (%s)", dataset_id, error.strerror)
+        return False
+
+
+def _follow(run: Run, dataset_id: str, lock: Lock) -> bool:
     folder = run.layout.source_status(dataset_id).parent
     followed = folder / "lock.txt"
     before = followed.read_text(encoding="utf-8").strip() if followed.exists() else None
     now = lock.list_digest + (f" {lock.revision}" if lock.revision else "")
     complete = _complete(run.layout, dataset_id)
     outdated = complete is not None and (contradicts(lock, complete) if before is None else before != now)
-    try:
-        if outdated:
-            LOG.info("%s changed at its host, so says its lock; it is fetched again", dataset_id)
-            (folder / "COMPLETE.json").unlink(missing_ok=True)
-            shutil.rmtree(folder / "archives", ignore_errors=True)
-        if before != now:
-            write_text(followed, now + "\n")
-    except OSError as error:
-        # The fetch itself meets the same disk, and tells of it in its status.
-        LOG.warning("%s: its folder cannot be written (%s)", dataset_id, error.strerror)
-        return False
+    if outdated:
+        LOG.info("%s changed at its host, so says its lock; it is fetched again", dataset_id)
+        (folder / "COMPLETE.json").unlink(missing_ok=True)
+        shutil.rmtree(folder / "archives", ignore_errors=True)
+    if before != now:
+        write_text(followed, now + "\n")
     return outdated
 
 
