@@ -5,6 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import multiprocessing
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -317,6 +321,23 @@ def test_no_token_in_anything_that_is_written(
     assert len(written) >= 5
     assert not [name for name, body in written.items() if CANARY in name or CANARY.encode() in body]
     assert CANARY not in caplog.text
+
+
+def test_killed_during_transfer_then_again(server: Loopback, layout: Layout) -> None:
+    put_record(server, "77", {"a.npz": NPZ, "b.csv": TABLE * 99})
+    server.faults["/api/records/77/files/a.npz/content"] = ["stall"]
+    run = a_run(layout, ZENODO, pinned("a.npz", NPZ), loose("b.csv"))
+    child = multiprocessing.get_context("fork").Process(target=fetch_source, args=(run, "sample"))
+    child.start()
+    deadline = time.monotonic() + 10
+    while not any(".a.npz.part." in name for name in content(layout.sources)) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.kill(int(child.pid or 0), signal.SIGKILL)
+    child.join(10)
+    assert child.exitcode == -signal.SIGKILL
+    assert not any(name.endswith(("status.json", "COMPLETE.json")) for name in content(layout.sources))
+    assert delivered(run) == {"a.npz": NPZ, "b.csv": TABLE * 99}
+    assert not [name for name in content(layout.sources) if ".part." in name]
 
 
 def test_https_files_at_once(server: Loopback, layout: Layout) -> None:

@@ -217,6 +217,16 @@ def test_tiny_body_of_unknown_content(server: Loopback, tmp_path: Path) -> None:
     assert (tmp_path / "a.csv").read_bytes() == b"a,b\n"
 
 
+def test_a_digest_decides_where_a_server_gives_the_wrong_type(server: Loopback, tmp_path: Path) -> None:
+    server.faults["/a.zip"] = ["always typed as page"]
+    get(server, tmp_path / "a.zip")
+    with pytest.raises(BlockedError, match=r"a web page \('no title'\)"):
+        get(server, tmp_path / "b.zip", Expected())
+    with pytest.raises(BlockedError, match=r"a web page \('no title'\)"):
+        get(server, tmp_path / "b.zip", Expected(len(CONTENT)))
+    assert names(tmp_path) == ["a.zip"]
+
+
 def test_old_file_stays_when_the_new_one_is_wrong(server: Loopback, tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"old")
     server.files["/a.zip"] = b"wrong"

@@ -123,7 +123,7 @@ def _place(run: Run, dataset: Dataset, file: RemoteFile) -> Path:
     """By content if its sha256 is known, so that sources share it; else in the source's own folder."""
     expected = expected_of(dataset, file)
     if expected.sha256 and not expected.accepted:
-        return run.layout.archive(expected.sha256, file.path.rsplit("/", 1)[-1])
+        return run.layout.archive(expected.sha256, file.path)
     return run.layout.source_files(dataset.id).with_name("archives") / file.path
 
 

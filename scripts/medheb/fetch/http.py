@@ -198,7 +198,8 @@ def _copy(response: requests.Response, stream: IO[bytes], state: _State, what: s
             if len(state.head) < HEAD_BYTES:
                 state.head += chunk[: HEAD_BYTES - len(state.head)]
                 if len(state.head) == HEAD_BYTES:
-                    refuse_page(what, name, state.type, state.head)
+                    # Some servers give a wrong type; where there is a digest, that decides.
+                    refuse_page(what, name, "" if state.expected.pinned else state.type, state.head)
             if limit is not None and received.size > limit:
                 break
 
@@ -209,8 +210,13 @@ def _judge(state: _State, what: str, name: str) -> None:
     Raises:
         MedhebError: it is not the file.
     """
-    refuse_page(what, name, state.type, state.head)
     expected = state.expected
-    if not expected.pinned and expected.size is None:
-        refuse_tiny(what, name, state.check.size)
-    state.check.finish(what)
+    try:
+        state.check.finish(what)
+    except MedhebError:
+        refuse_page(what, name, state.type, state.head)
+        raise
+    if not expected.pinned:
+        refuse_page(what, name, state.type, state.head)
+        if expected.size is None:
+            refuse_tiny(what, name, state.check.size)

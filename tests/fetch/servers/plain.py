@@ -105,6 +105,8 @@ class _Handler(BaseHTTPRequestHandler):
         content = bodies.get(fault, content)
         headers = {"Content-Type": "application/octet-stream", "Accept-Ranges": "bytes", "Last-Modified": DATE}
         headers["ETag"] = f'"{hashlib.sha256(content).hexdigest()[:16]}"'
+        if fault == "typed as page":
+            headers["Content-Type"] = "text/html"
         if fault == "other version":
             headers |= {"ETag": '"other"', "Last-Modified": "Thu, 02 Jan 2020 00:00:00 GMT"}
         if "weak" in fault:
