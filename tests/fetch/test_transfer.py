@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import random
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -275,6 +276,35 @@ def test_login_refused_or_missing(server: Loopback, tmp_path: Path, monkeypatch:
     server.faults["/a.zip"] = ["401"]
     with pytest.raises(BlockedError, match=r"refused the login \(401\)\. Renew the environment variable SAMPLE_TOKEN"):
         download(address, tmp_path / "a.zip", PINNED, TRIES, login=login)
+
+
+def test_token_from_the_keyring(server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A stand-in of the optional package, found by the ordinary import.
+    package = tmp_path / "modules" / "keyring"
+    package.mkdir(parents=True)
+    (package / "errors.py").write_text("class KeyringError(Exception):\n    pass\n")
+    (package / "__init__.py").write_text(
+        "from keyring import errors\n"
+        "locked = False\n"
+        "def get_password(service, user):\n"
+        "    if locked:\n"
+        "        raise errors.KeyringError\n"
+        f"    return {CANARY!r} if (service, user) == ('medheb', '127.0.0.1') else None\n"
+    )
+    for name in ("keyring", "keyring.errors"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.delenv("SAMPLE_TOKEN", raising=False)
+    login = Login(("127.0.0.1", "other.example"), "SAMPLE_TOKEN")
+    try:
+        assert login.header(server.url) == f"Bearer {CANARY}"
+        assert login.header("https://other.example/x") is None
+        assert CANARY not in repr(login)
+        sys.modules["keyring"].locked = True  # type: ignore[attr-defined]
+        assert login.header(server.url) is None
+    finally:
+        for name in ("keyring", "keyring.errors"):
+            sys.modules.pop(name, None)
 
 
 def test_netrc_only_with_mode_0600(server: Loopback, tmp_path: Path) -> None:

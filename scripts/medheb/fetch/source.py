@@ -125,6 +125,7 @@ def _recorded(status_file: Path, origin: str, work: Callable[[], Status]) -> Sta
             raise disk_trouble(error, origin) from error
     except MedhebError as error:
         status = status_of(error, origin)
+    if not status.ok:
         LOG.warning("%s: %s: %s. %s", origin, status.state, status.reason, status.remedy)
     write_status(status_file, status)
     return status
