@@ -19,6 +19,7 @@ from rich.console import Console
 
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status, write_status
+from medheb.evaluate.score import METRICS
 from medheb.manifest.load import Run
 from medheb.report import run as report_run
 from medheb.report.run import collect_report
@@ -213,6 +214,29 @@ def test_warnings_name_their_models_and_canaries_do_not_count(run: Run) -> None:
     assert "Fewer than 50 queries" in words
 
 
+def test_numbers_at_chance_are_marked_for_real_models_only_and_the_legend_follows(run: Run) -> None:
+    sure = {"value": 0.5, "low": 0.4, "high": 0.6, "worst": 0.5, "chance": 0.1}
+    for model in run.models:
+        for task in run.tasks:
+            make.change_score(run, model, task, metrics=dict.fromkeys(METRICS, sure))
+    make.change_score(run, "random", "vqa_1", metrics=dict.fromkeys(METRICS, sure | {"low": 0.05}))
+    page = page_of(run)
+    assert "\u2248" not in page
+    assert "Canaries are grey" in page
+    make.change_score(run, "dino", "vqa_1", metrics=dict.fromkeys(METRICS, sure | {"low": 0.05}))
+    page = page_of(run)
+    assert page.count('<small class="below">\u2248 chance</small>') == 1
+    assert "the interval of Hit@1 includes chance" in page
+    assert "has chance in its interval" in page
+
+
+def test_intervals_are_called_too_narrow_where_there_are_any(run: Run) -> None:
+    assert page_of(run).count("so the true intervals are wider") == 1
+    make.block(run, "beta")
+    make.block(run, "alpha")
+    assert "the true intervals are wider" not in page_of(run)
+
+
 def test_summary_holds_the_numbers_and_keeps_time_apart(run: Run) -> None:
     page_of(run)
     before = (run.layout.report / "summary.json").read_bytes()
@@ -265,3 +289,22 @@ def test_the_terminal_shows_leaderboard_gaps_and_path(run: Run) -> None:
     assert "7/8" in text
     assert "1 cell of 32 missing" in text
     assert str(run.layout.report / "index.html") in text
+
+
+def test_a_terminal_of_80_columns_holds_a_name_of_30_characters_on_one_line(run: Run) -> None:
+    name = "BiomedCLIP-PubMedBERT ViT-B/16"
+    assert len(name) == 30
+    renamed = {**run.models, "efficient": make.model("efficient", name)}
+    for task in run.tasks:
+        sure = {"value": 1.0, "low": 0.98, "high": 1.0, "worst": 1.0, "chance": 1 / 12}
+        make.change_score(run, "efficient", task, metrics=dict.fromkeys(METRICS, sure))
+    console = Console(record=True, width=80, force_terminal=False)
+    print_leaderboard(dataclasses.replace(run, models=renamed), console)
+    lines = console.export_text().splitlines()
+    (heading,) = [line for line in lines if "Model" in line]
+    assert heading.split() == ["#", "Model", "Hit@1", "95", "%", "CI", "Chance", "Hit@5", "MRR@5", "Tasks"]
+    (row,) = [line for line in lines if name in line]
+    assert row.split(name)[1].split()[0] == "100.0"
+    assert row.rstrip().endswith(" 8.3 100.0 100.0    8/8")
+    assert all(len(line.rstrip()) <= 80 for line in lines if not line.startswith("Report: "))
+    assert "\u2026" not in "".join(lines)

@@ -16,7 +16,15 @@ from medheb.core.status import OK
 from medheb.evaluate.score import METRICS, Metric, Score
 from medheb.manifest.load import Run
 from medheb.report.collect import collect
-from medheb.report.tables import as_csv, family_table, leaderboard, mean_of, missing_table, task_table
+from medheb.report.tables import (
+    as_csv,
+    family_table,
+    includes_chance,
+    leaderboard,
+    mean_of,
+    missing_table,
+    task_table,
+)
 
 
 def a_score(task: str, family: str, value: float, half: float = 0.0) -> Score:
@@ -115,6 +123,32 @@ def test_the_task_table_holds_every_cell_and_csv_every_digit(run: Run) -> None:
     kept = table[table["state"] == "ok"]
     again = back[back["state"] == "ok"]
     assert (again["hit@1_value"].to_numpy() == kept["hit@1_value"].to_numpy()).all()
+
+
+def test_within_a_task_models_come_as_the_leaderboard_has_them(run: Run) -> None:
+    turned = dataclasses.replace(run, models=dict(reversed(run.models.items())))
+    assert next(iter(turned.models)) == "constant"
+    results = collect(turned)
+    order = list(leaderboard(results)["model"])
+    assert order[:2] == ["efficient", "dino"]
+    table = task_table(results)
+    assert [list(rows["model"]) for _, rows in table.groupby("task", sort=False)] == [order] * 16
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.05, 0.2, True),
+        (0.1, 0.2, True),
+        (0.0, 0.1, True),
+        (0.1 + 1e-15, 0.2, True),
+        (0.11, 0.2, False),
+        (0.0, 0.09, False),
+        (math.nan, math.nan, False),
+    ],
+)
+def test_an_interval_includes_its_limits_and_none_includes_nothing(low: float, high: float, expected: bool) -> None:
+    assert includes_chance(low, high, 0.1) is expected
 
 
 def test_order_does_not_depend_on_the_order_of_models(run: Run) -> None:

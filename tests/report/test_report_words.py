@@ -10,8 +10,9 @@ import make_scores as make
 import pytest
 
 from medheb.core.layout import Layout
+from medheb.evaluate.score import METRICS
 from medheb.report.collect import collect
-from medheb.report.figures import family_profile, heat_map, lift
+from medheb.report.figures import AT_CHANCE_MARK, BELOW_CHANCE, family_profile, heat_map, lift
 from medheb.report.privacy import WITHHELD, public_text, safe_link
 from medheb.report.words import count, interval, percent, plural, position, sort_key
 
@@ -81,6 +82,32 @@ def test_figures_are_sound_xml_without_dates_or_foreign_styles(tmp_path: Path) -
     assert 'href="#task-vqa_1"' in text
     assert text.count("missing") == 1
     assert "EfficientNet" in text
+
+
+def test_canaries_have_no_colour_and_no_mark(tmp_path: Path) -> None:
+    """A canary that is never right must not be the loudest cell; a real model that is never right is orange."""
+    run = make.small_run(tmp_path)
+    make.fill(run, queries=8)
+    never = {"value": 0.0, "low": 0.0, "high": 0.0, "worst": 0.0, "chance": 1 / 12}
+    unsure = never | {"high": 0.2}
+    sure = never | {"value": 0.5, "low": 0.4, "high": 0.6}
+
+    def drawn(**metrics: dict[str, float]) -> str:
+        for key in run.models:
+            for task in run.tasks:
+                make.change_score(run, key, task, metrics=dict.fromkeys(METRICS, metrics.get(key, sure)))
+        return heat_map(collect(run))
+
+    plain = drawn()
+    orange = "fill: " + BELOW_CHANCE
+    # The scale below the map has its own patches, the same in every map: only the difference counts.
+    canary = drawn(random=unsure, constant=never)
+    assert canary.count(orange) == plain.count(orange)
+    assert canary.count(AT_CHANCE_MARK) == plain.count(AT_CHANCE_MARK) == 0
+    real = drawn(dino=never)
+    assert real.count(orange) == plain.count(orange) + len(run.tasks)
+    assert real.count(AT_CHANCE_MARK) == 0
+    assert drawn(dino=unsure, random=unsure).count(f">{AT_CHANCE_MARK}<") == len(run.tasks)
 
 
 def test_a_run_without_any_score_still_has_figures(tmp_path: Path) -> None:

@@ -18,9 +18,10 @@ from medheb.evaluate.score import Score
 from medheb.manifest.model import Model
 from medheb.manifest.task import FAMILY_TITLES
 from medheb.report.collect import Results
-from medheb.report.tables import families_in_order, leaderboard, mean_of, tasks_in_order
+from medheb.report.tables import families_in_order, includes_chance, mean_of, models_in_order, tasks_in_order
 
 HIT = "hit@1"
+AT_CHANCE_MARK = "\u2248"  # almost equal
 # Stand-ins that become the page's own colours, so that one SVG serves light, dark and print.
 INK, MUTED, LINE, PAPER = "#010203", "#040506", "#070809", "#0a0b0c"
 PAGE_COLOURS = {
@@ -50,7 +51,11 @@ STYLE = {
 
 
 def heat_map(results: Results) -> str:
-    """SVG: one row a task, one column a model; number = Hit@1 in %, colour = share of the way from chance to 1."""
+    """SVG: one row a task, one column a model; number = Hit@1 in %, colour = share of the way from chance to 1.
+
+    A real model's number is marked where its interval includes chance. Canaries stay grey: what they
+    score is noise, and with few queries a 0.0 of theirs would be the loudest colour of all.
+    """
     models = models_in_order(results)
     lines: list[str | None] = []  # None stands for a family's heading
     for family in families_in_order(results):
@@ -88,12 +93,12 @@ def heat_map(results: Results) -> str:
             if chance is not None:
                 axes.text(-0.38, row + 0.5, f"{100 * chance:.1f}", ha="center", va="center", color=MUTED)
             for column, score in enumerate(scores):
-                _draw_cell(axes, column, row, score)
+                _draw_cell(axes, column, row, score, canary=models[column].canary)
         _draw_scale(figure, width, height, label_inches)
         return _svg_text(figure, "heat-map", "Hit@1 of every model on every task, coloured by its lift over chance")
 
 
-def _draw_cell(axes: matplotlib.axes.Axes, column: int, row: int, score: Score | None) -> None:
+def _draw_cell(axes: matplotlib.axes.Axes, column: int, row: int, score: Score | None, canary: bool) -> None:
     corner = (column + 0.03, row + 0.05)
     if score is None:
         axes.add_patch(
@@ -104,17 +109,17 @@ def _draw_cell(axes: matplotlib.axes.Axes, column: int, row: int, score: Score |
         axes.text(column + 0.5, row + 0.5, "missing", ha="center", va="center", color=MUTED, fontsize=7.5)
         return
     metric = score.metrics[HIT]
-    gain = lift(metric.value, metric.chance)
-    colour = _colours()((gain + 1) / 2)
+    number = f"{100 * metric.value:.1f}"
+    if canary:
+        axes.add_patch(matplotlib.patches.Rectangle(corner, 0.94, 0.9, facecolor=LINE, alpha=0.5, linewidth=0))
+        axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=MUTED)
+        return
+    colour = _colours()((lift(metric.value, metric.chance) + 1) / 2)
+    ink = _readable_on(colour)
     axes.add_patch(matplotlib.patches.Rectangle(corner, 0.94, 0.9, facecolor=colour, linewidth=0))
-    axes.text(
-        column + 0.5,
-        row + 0.5,
-        f"{100 * metric.value:.1f}",
-        ha="center",
-        va="center",
-        color=_readable_on(colour),
-    )
+    axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=ink)
+    if includes_chance(metric.low, metric.high, metric.chance):
+        axes.text(column + 0.94, row + 0.5, AT_CHANCE_MARK, ha="right", va="center", color=ink, fontsize=8)
 
 
 def lift(value: float, chance: float) -> float:
@@ -219,11 +224,6 @@ def family_profile(results: Results) -> str:
             columnspacing=1.6,
         )
         return _svg_text(figure, "family-profile", "Hit@1 of every model by task family, with intervals and chance")
-
-
-def models_in_order(results: Results) -> list[Model]:
-    """Models as the leaderboard has them."""
-    return [results.run.models[key] for key in leaderboard(results)["model"]]
 
 
 def _mark(models: list[Model], place: int) -> tuple[str, str]:

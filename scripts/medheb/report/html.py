@@ -19,12 +19,13 @@ from medheb.report import words
 from medheb.report.collect import Results, SourceFacts
 from medheb.report.figures import family_profile, heat_map
 from medheb.report.gallery import TaskGallery
-from medheb.report.notes import model_notes, source_notes, task_notes
+from medheb.report.notes import model_notes, result_notes, source_notes, task_notes
 from medheb.report.privacy import safe_link
 from medheb.report.summary import versions
 from medheb.report.tables import (
     families_in_order,
     family_table,
+    includes_chance,
     leaderboard,
     missing_table,
     task_table,
@@ -104,6 +105,7 @@ def _content(results: Results, galleries: list[TaskGallery]) -> dict[str, Any]:
         "galleries": galleries,
         "titles": {key: model.title for key, model in run.models.items()},
         "number_of": _number_of(results),
+        "result_notes": result_notes(results),
         "source_notes": source_notes(results),
         "model_notes": model_notes(results),
         "task_notes": task_notes(results),
@@ -168,10 +170,12 @@ def _family_rows(results: Results) -> list[dict[str, Any]]:
 def _cells(results: Results) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for _, row in task_table(results).iterrows():
+        hit = _number(row, "hit@1")
         rows.append(
             {
                 **{key: row[key] for key in ("task", "family", "form", "split", "pool", "model", "canary", "state")},
                 **{key: row[key] for key in ("queries", "candidates", "tied_fraction", "reason")},
+                "at_chance": not row["canary"] and includes_chance(hit.low, hit.high, hit.chance),
                 "numbers": {metric: _number(row, metric) for metric in METRICS},
             }
         )

@@ -8,6 +8,10 @@ from medheb.report.collect import Results
 from medheb.report.tables import tasks_in_order
 
 FEW_QUERIES = 50
+INTERVALS = (
+    "They resample queries as if each were independent of the others. Several queries about one structure "
+    "or one person are not, so the true intervals are wider."
+)
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,13 @@ class Note:
 
     about: str
     lines: tuple[str, ...]
+
+
+def result_notes(results: Results) -> list[Note]:
+    """What holds for every number of the run; nothing if it has none."""
+    if all(cell.score is None for cell in results.cells.values()):
+        return []
+    return [Note("Intervals", (INTERVALS,))]
 
 
 def source_notes(results: Results) -> list[Note]:

@@ -10,11 +10,13 @@ from typing import Any
 import pandas as pd
 
 from medheb.evaluate.score import METRICS, Score
+from medheb.manifest.model import Model
 from medheb.manifest.task import FAMILIES, FAMILY_TITLES, Family
 from medheb.report.collect import Results
 
 PARTS = ("value", "low", "high", "worst", "chance")
 AVERAGES = ("families", "tasks")
+ROUNDING = 1e-9  # two ways of summing the same share may differ in the last digits
 
 
 @dataclass(frozen=True)
@@ -113,10 +115,14 @@ def _spread(name: str, mean: Any) -> dict[str, float]:
 
 
 def task_table(results: Results) -> pd.DataFrame:
-    """One row a cell, missing ones included: all metrics, intervals, worst case, chance, n, pool, ties, reason."""
+    """One row a cell, missing ones included: all metrics, intervals, worst case, chance, n, pool, ties, reason.
+
+    Within a task the models come as the leaderboard has them.
+    """
     rows: list[dict[str, Any]] = []
+    models = models_in_order(results)
     for task in tasks_in_order(results):
-        for model in results.run.models.values():
+        for model in models:
             cell = results.cells[model.id, task]
             score = cell.score
             row: dict[str, Any] = {
@@ -180,6 +186,16 @@ def missing_table(results: Results) -> pd.DataFrame:
         ],
         columns=["tasks", "models", "cells", "state", "reason", "remedy"],
     )
+
+
+def models_in_order(results: Results) -> list[Model]:
+    """Models as the leaderboard has them: the best first, canaries last."""
+    return [results.run.models[key] for key in leaderboard(results)["model"]]
+
+
+def includes_chance(low: float, high: float, chance: float) -> bool:
+    """True if chance lies in the interval, its limits included; False if there is no interval (NaN)."""
+    return low - ROUNDING <= chance <= high + ROUNDING
 
 
 def families_in_order(results: Results) -> list[Family]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pandas as pd
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -22,16 +23,15 @@ def print_leaderboard(run: Run, console: Console | None = None) -> None:
     console = console or Console()
     results = collect(run)
     board = leaderboard(results)
-    table = Table(
-        title=f"MedHEB: {plural(len(run.tasks), 'task')}, protocol {run.protocol.name}, in % (mean of family means)",
-        title_justify="left",
-        title_style="bold",
-    )
-    table.add_column("#", justify="right")
+    title = f"MedHEB: {plural(len(run.tasks), 'task')}, protocol {run.protocol.name}, in % (mean of family means)"
+    console.print(title, style="bold", markup=False, highlight=False)
+    # Narrow on purpose: with a name of 30 characters it still fits a terminal of 80 columns.
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0)
+    table.add_column("#", justify="right", no_wrap=True)
     table.add_column("Model", overflow="fold")
-    level = f"{100 * run.config.evaluate.confidence:g} % interval"
-    for heading in ("Hit@1", level, "Chance", "Hit@5", "MRR@5", "Tasks"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    level = f"{100 * run.config.evaluate.confidence:g} % CI"
+    for heading, width in (("Hit@1", 5), (level, 11), ("Chance", 6), ("Hit@5", 5), ("MRR@5", 5), ("Tasks", 6)):
+        table.add_column(heading, justify="right", no_wrap=True, min_width=width)
     for _, row in board.iterrows():
         number = NONE if pd.isna(row["rank"]) else str(row["rank"])
         table.add_row(
