@@ -70,7 +70,10 @@ def bench_demo() -> Path:
     config = WORK / "config.yaml"
     folders = {"sources": WORK / "sources", "benchmark": WORK / "MedHEB", "results": WORK}
     config.write_text(
-        yaml.safe_dump({"paths": {key: str(path.relative_to(ROOT)) for key, path in folders.items()}}), encoding="utf-8"
+        yaml.safe_dump(
+            {"paths": {key: str(path.relative_to(ROOT)) for key, path in folders.items()}, "accept": "open"}
+        ),
+        encoding="utf-8",
     )
     command = [sys.executable, "-m", "medheb", "run", "--config", str(config), "--cores", "2"]
     seconds, megabytes = measured(command)
@@ -99,7 +102,7 @@ def bench_inputs(config: Path) -> None:
     run = load_run(load_config([Path("config/config.yaml"), config]))
     model = next(model for model in run.models.values() if not model.canary)
     render = RENDERERS[model.adapter.name]
-    distinct = sum(len(distinct_inputs(run, model, dataset)) for dataset in run.home_datasets)
+    distinct = sum(len(distinct_inputs(run, model, group)) for group in run.groups)
     everything = 0
     for task in run.tasks.values():
         if read_status(run.layout.task_status(task.index)).ok:

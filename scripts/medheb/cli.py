@@ -38,6 +38,7 @@ Threads = Annotated[int, typer.Option(min=1, help="CPU threads of the networks."
 DatasetId = Annotated[str, typer.Argument(help="Source id, the name of its manifest.")]
 DatasetIds = Annotated[list[str] | None, typer.Argument(help="Source ids; all of the run if none is given.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+GroupId = Annotated[str, typer.Argument(help="Sources of the tasks as in tasks.tsv, joined by +.")]
 TaskId = Annotated[str, typer.Argument(help="Task key of tasks.tsv.")]
 ModelId = Annotated[str, typer.Argument(help="Model id of models.yaml.")]
 
@@ -260,12 +261,12 @@ def bridge(model: ModelId, threads: Threads = 2) -> None:
 
 
 @app.command()
-def embed(model: ModelId, dataset: DatasetId, threads: Threads = 2) -> None:
-    """Embed every distinct input of one source's tasks that the store lacks."""
+def embed(model: ModelId, group: GroupId, threads: Threads = 2) -> None:
+    """Embed what the store lacks of the tasks that draw on the same sources."""
     _limit_threads(threads)
     from medheb.embed.run import embed_inputs
 
-    _tell(embed_inputs(current_run(), model, dataset))
+    _tell(embed_inputs(current_run(), model, group))
 
 
 @app.command()
@@ -329,6 +330,15 @@ def retry() -> None:
 
     for path in forget_trouble(current_run()):
         typer.echo(f"will be tried again: {path}")
+
+
+@app.command()
+def rebuild(dataset: DatasetId) -> None:
+    """Forget what was built from one source, so that the next run builds it and what depends on it again."""
+    from medheb.driver import forget_built
+
+    for path in forget_built(current_run(), dataset):
+        typer.echo(f"will be built again: {path.parent}")
 
 
 @app.command()

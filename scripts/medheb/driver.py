@@ -51,7 +51,25 @@ def run_workflow(config: Path | None, cores: int) -> int:
 
 def forget_trouble(run: Run) -> list[Path]:
     """Delete every result whose status is not ok, so that Snakemake makes it again. Returns what was deleted."""
-    return [path for path in _troubled(run) if _delete(path)]
+    found = [path for path in dict.fromkeys(_troubled(run)) if path.exists()]
+    for path in found:
+        path.unlink()
+    return found
+
+
+def forget_built(run: Run, dataset: str) -> list[Path]:
+    """Delete what was built from a source, so that Snakemake builds it again. Returns what was deleted.
+
+    Raises:
+        MedhebError: the run has no such source.
+    """
+    if dataset not in run.datasets:
+        raise MedhebError(dataset, "is not a source of this run", f"Allowed: {', '.join(run.datasets)}")
+    inventory = run.layout.inventory(run.datasets[dataset].images, dataset)
+    if not inventory.exists():
+        return []
+    inventory.unlink()
+    return [inventory]
 
 
 def _troubled(run: Run) -> Iterator[Path]:
@@ -68,12 +86,14 @@ def _troubled(run: Run) -> Iterator[Path]:
         for path in (layout.model_status(model), layout.bridge_status(model)):
             if _not_ok(path):
                 yield path
-        for dataset in run.datasets:
-            if _holds_trouble(layout.embedded(model, dataset)):
-                yield layout.embedded(model, dataset)
+        for group in run.groups:
+            if _holds_trouble(layout.embedded(model, group)):
+                yield layout.embedded(model, group)
         for key in run.tasks:
             if _holds_trouble(layout.score(model, key)):
                 yield layout.score(model, key)
+                # The vectors behind it may be what is missing; those in the store are not computed again.
+                yield layout.embedded(model, run.tasks[key].group)
 
 
 def _not_ok(path: Path) -> bool:
@@ -89,11 +109,6 @@ def _holds_trouble(path: Path) -> bool:
         return path.exists() and json.loads(path.read_bytes())["status"]["state"] != "ok"
     except (ValueError, KeyError, TypeError):
         return True
-
-
-def _delete(path: Path) -> bool:
-    path.unlink(missing_ok=True)
-    return True
 
 
 def _stale_lock() -> bool:

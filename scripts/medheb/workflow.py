@@ -12,8 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from snakemake_interface_common.exceptions import WorkflowError
+
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
+from medheb.core.errors import MedhebError
 from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.task import Task
@@ -40,7 +43,11 @@ class Plan:
 
     def __init__(self, config_files: Sequence[str | Path], overrides: Mapping[str, Any]) -> None:
         files = [Path(path) for path in config_files]
-        self.run: Run = load_run(load_config(files, overrides))
+        try:
+            self.run: Run = load_run(load_config(files, overrides))
+        except MedhebError as error:
+            # Snakemake shows the message of its own error without a traceback.
+            raise WorkflowError(str(error)) from None
         options = [part for path in files for part in ("--config", str(path))]
         options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
         self._options = options
@@ -53,7 +60,10 @@ class Plan:
         itself. Snakemake formats it, hence the doubled braces.
         """
         command = shlex.join(["python", "-m", "medheb", *self._options])
-        line = f'set -euo pipefail; medheb() ( exec {command} "$@" ); '
+        package = shlex.quote(str(Path(__file__).resolve().parent.parent))
+        # The path lets every environment with the pinned requirements run the package without installing it.
+        path = f"export PYTHONPATH={package}${{PYTHONPATH:+:$PYTHONPATH}}"
+        line = f'set -euo pipefail; {path}; medheb() ( exec {command} "$@" ); '
         return line.replace("{", "{{").replace("}", "}}")
 
     # wildcards
@@ -71,6 +81,11 @@ class Plan:
     def models(self) -> list[str]:
         """Models of this run."""
         return list(self.run.models)
+
+    @property
+    def groups(self) -> list[str]:
+        """Groups of tasks that draw on the same sources: the units of embedding."""
+        return self.run.groups
 
     def code(self, step: str) -> str:
         """Digest of the code behind a step: a parameter of its rule."""
@@ -93,6 +108,10 @@ class Plan:
     def model_settings(self, model: str) -> str:
         """Adapter of a model."""
         return json_digest(self.run.models[model].adapter.model_dump(mode="json"))[:16]
+
+    def embed_settings(self, model: str) -> str:
+        """Adapter of a model, and what of the protocol changes an input."""
+        return json_digest([self.model_settings(model), self.run.protocol.text_cleaning])[:16]
 
     def evaluate_settings(self) -> str:
         """Protocol, seed and interval options."""
@@ -141,20 +160,25 @@ class Plan:
         """Inventories of a task's sources."""
         return self.inventories_of_index(self.run.tasks[task].index)
 
-    def embed_inputs(self, model: str, dataset: str) -> list[str]:
-        """All that one embedding job reads: the model, and the task files and inventories of its source."""
+    def model_files(self, model: str) -> list[str]:
+        """What must have been made before a model can embed; its vectors change with these."""
         layout = self.run.layout
         needed = [layout.model_status(model)]
         if self.run.models[model].bridge:
             needed.append(layout.bridge_status(model))
-        inputs = [str(path) for path in needed]
-        for task in self.run.home_tasks(dataset):
+        return [str(path) for path in needed]
+
+    def embed_inputs(self, model: str, group: str) -> list[str]:
+        """All that one embedding job reads: the model, and the task files and inventories of a group of tasks."""
+        layout = self.run.layout
+        inputs = self.model_files(model)
+        for task in self.run.tasks_of(group):
             inputs += [str(layout.task_index(task.index)), *self.inventories_of_index(task.index)]
         return list(dict.fromkeys(inputs))
 
     def receipt(self, model: str, task: str) -> str:
         """Receipt of the embedding job that serves a task."""
-        return str(self.run.layout.embedded(model, self.run.tasks[task].sources[0]))
+        return str(self.run.layout.embedded(model, self.run.tasks[task].group))
 
     def scores(self) -> list[str]:
         """All scores of the run."""
@@ -176,7 +200,7 @@ class Plan:
         """All results between the sources and the report."""
         layout = self.run.layout
         statuses = [layout.source_status(dataset) for dataset in self.datasets]
-        receipts = [layout.embedded(model, home) for model in self.models for home in self.run.home_datasets]
+        receipts = [layout.embedded(model, group) for model in self.models for group in self.groups]
         paths = [str(path) for path in [*statuses, *receipts]]
         return [*paths, *self.all_inventories(), *self.all_indices(), *self.scores(), *self.all_digests()]
 

@@ -219,14 +219,14 @@ class Bench:
         one = self.run.tasks[f"{source}_i2i"]
         for model in self.run.models:
             if source == "beta":
-                write_receipt(self.layout.embedded(model, source), Receipt(model=model, dataset=source, status=BLOCKED))
+                write_receipt(self.layout.embedded(model, source), Receipt(model=model, group=source, status=BLOCKED))
                 self.score(model, one, 0, BLOCKED)
                 continue
             keys = tuple(distinct_inputs(self.run, self.run.models[model], source))
             Store(self.layout.store(model) / FINGERPRINT).append(keys, np.ones((len(keys), 3), np.float32))
             write_receipt(
                 self.layout.embedded(model, source),
-                Receipt(model=model, dataset=source, status=OK, fingerprint=FINGERPRINT, inputs=len(keys)),
+                Receipt(model=model, group=source, status=OK, fingerprint=FINGERPRINT, inputs=len(keys)),
             )
             self.score(model, one, len(PICTURES[source]), OK)
 

@@ -29,7 +29,7 @@ class Breaking:
         vectors = RandomEncoder(8).encode(inputs, read_image)
         self.calls += 1
         if self.calls == 3:
-            vectors[5] = self.value
+            vectors[1] = self.value
         return vectors
 
 

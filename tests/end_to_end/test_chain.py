@@ -52,11 +52,31 @@ def test_deleted_data_set_is_rebuilt_with_its_descendants_only(run: Path) -> Non
     shutil.rmtree(run / "results" / "MedHEB" / "3D_Images" / "Person_Y")
     planned = jobs(snakemake(run, "all", "-n", "--quiet", "rules"))
     assert (planned["build_images"], planned["build_index"], planned["record_digests"]) == (1, 1, 1)
-    # One embedding job serves both tasks that query person_x, so both are scored again; the texts are not.
-    assert (planned["embed_inputs"], planned["evaluate_task"]) == (2, 4)
+    assert (planned["embed_inputs"], planned["evaluate_task"]) == (2, 2)
     assert "fetch_source" not in planned
     assert snakemake(run, "all").returncode == 0
     assert roots(run) == before
+
+
+def test_missing_image_is_built_again_on_demand(run: Path) -> None:
+    before = roots(run)
+    next((run / "results" / "MedHEB" / "3D_Images" / "Person_Y").rglob("*.png")).unlink()
+    assert medheb(run, "audit", "verify").returncode != 0
+    assert "will be built again" in medheb(run, "rebuild", "person_y").stdout
+    assert snakemake(run, "all").returncode == 0
+    assert roots(run) == before
+    assert medheb(run, "audit", "verify").returncode == 0
+
+
+def test_protocol_can_be_switched_in_place(run: Path) -> None:
+    codes = run / "results" / "scores" / "random" / "Codes_t2t.json"
+    assert snakemake(run, "all", "--config", "protocol=release").returncode == 0
+    released = json.loads(codes.read_text())
+    assert (released["status"]["state"], released["protocol"]) == ("ok", "release")
+    constant = json.loads((run / "results" / "scores" / "constant" / "Codes_t2t.json").read_text())
+    assert constant["metrics"]["hit@1"]["value"] == 1.0, "as published, ties favour the positive"
+    assert snakemake(run, "all").returncode == 0
+    assert json.loads(codes.read_text())["protocol"] == "corrected"
 
 
 def test_changed_setting_reruns_what_it_affects_only(run: Path) -> None:

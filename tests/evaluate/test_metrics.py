@@ -62,6 +62,13 @@ def test_interval_of_equal_values_and_of_one_query() -> None:
     assert interval(np.array([1.0]), 0.95, 200, seed=0) == (0.0, 1.0)
 
 
+def test_interval_of_a_model_that_always_misses_says_what_n_queries_can_tell() -> None:
+    low, high = interval(np.zeros(37), 0.95, 200, seed=0)
+    assert low == 0.0
+    assert high == pytest.approx(1 - 0.025 ** (1 / 37))
+    assert interval(np.ones(37), 0.95, 200, seed=0) == pytest.approx((1 - high, 1.0))
+
+
 def test_interval_covers_the_truth_at_the_stated_rate() -> None:
     rng = np.random.default_rng(5)
     covered = 0

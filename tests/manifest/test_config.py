@@ -37,6 +37,7 @@ def test_later_files_win_key_by_key(tmp_path: Path) -> None:
         ("paths: {results: ''}", r"c\.yaml: key 'paths\.results' is ''"),
         ("manifests: ../other", r"c\.yaml: key 'manifests' is '\.\./other'\. Allowed: a path inside its folder"),
         ("embed: {shard_inputs: 0}", r"key 'embed\.shard_inputs' is 0\. Allowed: greater than or equal to 1"),
+        ("datasets: ct_a", r"c\.yaml: key 'datasets' is 'ct_a'\. Allowed: 'all', or a list such as \[ct_a\]$"),
         ("a: [1", r"c\.yaml: is not valid YAML at line"),
         ("- a\n- b", r"c\.yaml: does not hold keys and values"),
     ],

@@ -221,7 +221,7 @@ def test_no_source_builds_into_the_folder_of_another(sources: dict[str, Dataset]
 def test_images_lie_where_the_home_task_looks(run: Run) -> None:
     """A source fills the folder that one of its own tasks starts at, or one above or below it."""
     for key, dataset in run.datasets.items():
-        tasks = [task for task in run.home_tasks(key) if task.image_root is not None]
+        tasks = [task for task in run.tasks.values() if task.sources[0] == key and task.image_root is not None]
         if not tasks:
             continue
         images = Path(dataset.images)

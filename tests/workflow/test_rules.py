@@ -42,7 +42,7 @@ def test_files_stay_small() -> None:
 
 @pytest.mark.parametrize("profile", [[], ["--profile", "slurm"]])
 def test_dry_run_from_the_root_lists_the_whole_chain(profile: list[str]) -> None:
-    result = snakemake(*profile, "all", "-n", "--quiet", "rules")
+    result = snakemake(*profile, "all", "-n", "--forceall", "--quiet", "rules")
     assert result.returncode == 0, result.stderr
     listed = result.stdout + result.stderr
     for rule in ("fetch_source", "build_images", "build_index", "embed_inputs", "evaluate_task", "collect_report"):

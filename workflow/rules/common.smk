@@ -1,4 +1,6 @@
 # The selection of this run, and the names that all rules share.
+import re
+
 from medheb.workflow import Plan
 
 PLAN = Plan(
@@ -17,5 +19,6 @@ wildcard_constraints:
     dataset="|".join(PLAN.datasets),
     images="|".join(sorted({PLAN.images_folder(dataset) for dataset in PLAN.datasets})),
     task="|".join(PLAN.tasks),
+    group="|".join(re.escape(group) for group in PLAN.groups),
     index="|".join(task.index.removesuffix(".json") for task in PLAN.run.tasks.values()),
     model="|".join(PLAN.models),

@@ -1,4 +1,4 @@
-# embed: the GPU job of the benchmark; one model load for all tasks of a source
+# embed: the GPU job of the benchmark; one model load for all tasks that draw on the same sources
 
 
 rule fit_bridge:
@@ -26,15 +26,15 @@ rule fit_bridge:
 
 
 rule embed_inputs:
-    """Embed every distinct input of one source's tasks that the store lacks."""
+    """Embed what the store lacks of the tasks that draw on the same sources."""
     input:
-        lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.dataset),
+        lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.group),
     output:
-        f"{RESULTS}/embeddings/{{model}}/{{dataset}}.json",
+        f"{RESULTS}/embeddings/{{model}}/{{group}}.json",
     log:
-        f"{RESULTS}/logs/embed/{{model}}/{{dataset}}.log",
+        f"{RESULTS}/logs/embed/{{model}}/{{group}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/embed/{{model}}/{{dataset}}.tsv"
+        f"{RESULTS}/benchmarks/embed/{{model}}/{{group}}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 2
@@ -42,7 +42,7 @@ rule embed_inputs:
         mem_mb=4000,
         runtime=720,
     params:
-        settings=lambda wildcards: PLAN.model_settings(wildcards.model),
+        settings=lambda wildcards: PLAN.embed_settings(wildcards.model),
         code=lambda _: PLAN.code("embed"),
     shell:
-        "medheb embed {wildcards.model} {wildcards.dataset} --threads {threads} > {log} 2>&1"
+        "medheb embed {wildcards.model} {wildcards.group} --threads {threads} > {log} 2>&1"

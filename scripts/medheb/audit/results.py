@@ -141,8 +141,8 @@ def read_ranks(path: Path) -> dict[str, list[int]]:
     return {column: [values[place] for place in order] for column, values in ranks.items()}
 
 
-def embedding_entry(run: Run, model: str, dataset: str, cache: KeyCache) -> Entry:
-    """Number of distinct inputs of a source's tasks and Merkle roots over their keys; all must be in the store.
+def embedding_entry(run: Run, model: str, group: str, cache: KeyCache) -> Entry:
+    """Number of distinct inputs of a group of tasks and Merkle roots over their keys; all must be in the store.
 
     Keys say by content which inputs were embedded: L1 counts the bytes of images, L2 their pixels. Vectors
     are floating-point numbers that differ between processors, so no digest is taken of them.
@@ -150,13 +150,13 @@ def embedding_entry(run: Run, model: str, dataset: str, cache: KeyCache) -> Entr
     Raises:
         MedhebError: the receipt, the store or a task JSON is missing or damaged, or the store lacks a key.
     """
-    where = run.layout.embedded(model, dataset)
+    where = run.layout.embedded(model, group)
     receipt = read_receipt(where)
     if not receipt.status.ok:
-        return _not_built(run, home_sources(run, dataset), receipt.status)
-    place = (RENDERERS[run.models[model].adapter.name], dataset)
+        return _not_built(run, group_sources(group), receipt.status)
+    place = (RENDERERS[run.models[model].adapter.name], group)
     if place not in cache:
-        cache[place] = _input_keys(run, model, dataset)
+        cache[place] = _input_keys(run, model, group)
     keys = cache[place]
     store = Store(run.layout.store(model) / receipt.fingerprint)
     absent = sum(1 for key in keys.stored if key not in store)
@@ -170,19 +170,19 @@ def embedding_entry(run: Run, model: str, dataset: str, cache: KeyCache) -> Entr
     return Entry(state="built", count=len(keys.stored), digests=roots)
 
 
-def home_sources(run: Run, dataset: str) -> tuple[str, ...]:
-    """All sources that the tasks of ``dataset`` draw on, itself included."""
-    return tuple(sorted({source for task in run.home_tasks(dataset) for source in task.sources} | {dataset}))
+def group_sources(group: str) -> tuple[str, ...]:
+    """The sources of a group of tasks."""
+    return tuple(sorted(group.split("+")))
 
 
 def _root_of_keys(keys: Iterable[str]) -> str:
     return merkle_root(dict.fromkeys(keys, ""))
 
 
-def _input_keys(run: Run, model: str, dataset: str) -> InputKeys:
-    inputs = distinct_inputs(run, run.models[model], dataset)
+def _input_keys(run: Run, model: str, group: str) -> InputKeys:
+    inputs = distinct_inputs(run, run.models[model], group)
     contents: dict[str, str] = {}
-    for source in home_sources(run, dataset):
+    for source in group_sources(group):
         inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
         contents |= {f"{inventory.images}/{file.path}": file.content for file in inventory.files}
     by_content = {

@@ -7,7 +7,7 @@ from functools import partial
 
 from medheb.audit.environment import describe_environment
 from medheb.audit.privacy import may_show
-from medheb.audit.results import KeyCache, embedding_entry, home_sources, index_entry, score_entry
+from medheb.audit.results import KeyCache, embedding_entry, group_sources, index_entry, score_entry
 from medheb.audit.schema import (
     SECTION_LEVELS,
     Entry,
@@ -50,11 +50,11 @@ def write_roots(run: Run) -> None:
     )
     embeddings = section_of(
         {
-            score_name(model, dataset): _guarded(
-                run, home_sources(run, dataset), dataset, partial(embedding_entry, run, model, dataset, cache)
+            score_name(model, group): _guarded(
+                run, group_sources(group), group, partial(embedding_entry, run, model, group, cache)
             )
             for model in run.models
-            for dataset in run.home_datasets
+            for group in run.groups
         },
         SECTION_LEVELS["embeddings"],
     )

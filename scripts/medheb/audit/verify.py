@@ -14,7 +14,7 @@ from medheb.audit.lineage import Origin
 from medheb.audit.measure import Measured
 from medheb.audit.privacy import may_show
 from medheb.audit.record import inventory_digests
-from medheb.audit.results import KeyCache, embedding_entry, home_sources, score_entry
+from medheb.audit.results import KeyCache, embedding_entry, group_sources, score_entry
 from medheb.audit.roots import score_name
 from medheb.audit.schema import (
     WITHHELD,
@@ -210,16 +210,16 @@ def _verify_scores(run: Run, roots: Roots, records: Mapping[str, SourceRecord], 
 
 
 def _verify_embeddings(run: Run, roots: Roots) -> Unit:
-    """Verdict over the keys of embedded inputs by ``model/source``. Vectors are not compared."""
+    """Verdict over the keys of embedded inputs by ``model/group``. Vectors are not compared."""
     verdicts: Verdicts = {}
     cache: KeyCache = {}
-    for dataset in run.home_datasets:
-        shown = may_show(run, home_sources(run, dataset))
+    for group in run.groups:
+        shown = may_show(run, group_sources(group))
         for model in run.models:
-            name = score_name(model, dataset)
-            found = _attempt(partial(embedding_entry, run, model, dataset, cache))
+            name = score_name(model, group)
+            found = _attempt(partial(embedding_entry, run, model, group, cache))
             verdict, reason = _judge_entry(
-                roots.embeddings.entries.get(name), found, something_at(run.layout.embedded(model, dataset))
+                roots.embeddings.entries.get(name), found, something_at(run.layout.embedded(model, group))
             )
             verdicts[name] = (verdict, reason if not reason or shown else WITHHELD)
     return unit_of("embeddings", "embedded inputs", verdicts)

@@ -59,4 +59,6 @@ def read_inventory(path: Path) -> Inventory:
     Raises:
         MedhebError: missing, or not an inventory.
     """
-    return validate(Inventory, read_json(path, f"Build the source again: {path.name.split('.')[0]}"), path)
+    return validate(
+        Inventory, read_json(path, f"Run `medheb rebuild {path.name.split('.')[0]}`, then the workflow"), path
+    )

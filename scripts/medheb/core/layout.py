@@ -68,9 +68,9 @@ class Layout:
         """Embedding store of a model: one folder per fingerprint in it."""
         return self.results / "embeddings" / model / "store"
 
-    def embedded(self, model: str, dataset: str) -> Path:
-        """Receipt of ``embed``: which keys of which store serve this source's tasks."""
-        return self.results / "embeddings" / model / f"{dataset}.json"
+    def embedded(self, model: str, group: str) -> Path:
+        """Receipt of ``embed``: which store serves a group of tasks."""
+        return self.results / "embeddings" / model / f"{group}.json"
 
     # evaluate
     def score(self, model: str, task: str) -> Path:

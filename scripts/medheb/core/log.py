@@ -6,7 +6,7 @@ import logging
 import os
 import re
 
-SECRET_NAMES = re.compile(r"(token|secret|passw|api_?key|credential|authorization)", re.IGNORECASE)
+SECRET_NAMES = re.compile(r"(token|secret|passw|key$|credential|authorization)", re.IGNORECASE)
 SECRET_SHAPES = re.compile(
     r"(hf_[A-Za-z0-9]{8,}|gh[pousr]_[A-Za-z0-9]{8,}|(?<=bearer )[^\s\"']+|(?<=://)[^/\s@?#]+(?=@))",
     re.IGNORECASE,

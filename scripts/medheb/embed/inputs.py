@@ -21,6 +21,7 @@ from medheb.models.load import Renderer
 
 READABLE_FORMATS = ("PNG", "JPEG")
 MAX_PIXELS = 100_000_000
+BUILD_AGAIN = "Run `medheb rebuild` for its source, then the workflow"
 
 
 @dataclass(frozen=True)
@@ -91,16 +92,16 @@ def image_reader(benchmark: Path) -> ReadImage:
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise MedhebError(path, f"cannot be read ({error.strerror})", "Build its source again") from error
+            raise MedhebError(path, f"cannot be read ({error.strerror})", BUILD_AGAIN) from error
         if sha256_bytes(content) != ref.sha256:
-            raise MedhebError(path, "has changed since it was built", "Build its source again")
+            raise MedhebError(path, "has changed since it was built", BUILD_AGAIN)
         try:
             image = Image.open(BytesIO(content), formats=READABLE_FORMATS)
             if image.width * image.height > MAX_PIXELS:
                 raise MedhebError(path, f"has {image.width} x {image.height} pixels", f"Allowed: {MAX_PIXELS} in all")
             image.load()
         except (OSError, Image.DecompressionBombError) as error:
-            raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", "Build its source again") from error
+            raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", BUILD_AGAIN) from error
         return image
 
     return read_image

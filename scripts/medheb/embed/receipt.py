@@ -1,4 +1,4 @@
-"""The receipt of an embedding job: which store serves a source's tasks, and how much was computed."""
+"""The receipt of an embedding job: which store serves a group of tasks, and how much was computed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Receipt(Strict):
 
     schema_version: int = SCHEMA_VERSION
     model: str
-    dataset: str
+    group: str
     status: Status
     fingerprint: str = ""
     inputs: int = 0

@@ -1,4 +1,4 @@
-"""The embedding job: one model on every distinct input of one source's tasks."""
+"""The embedding job: one model on every distinct input of the tasks that draw on the same sources."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ from medheb.models.load import RENDERERS, fingerprint, load_encoder
 log = logging.getLogger("medheb.embed")
 
 
-def embed_inputs(run: Run, model_id: str, dataset: str) -> Status:
-    """Embed what the store lacks for the tasks that call ``dataset`` home, and write the receipt.
+def embed_inputs(run: Run, model_id: str, group: str) -> Status:
+    """Embed what the store lacks for a group of tasks, and write the receipt.
 
     Trouble becomes the receipt's status; what was embedded before it stays in the store.
     """
     model = run.models[model_id]
     started = time.monotonic()
-    receipt = Receipt(model=model_id, dataset=dataset, status=OK)
+    receipt = Receipt(model=model_id, group=group, status=OK)
     try:
         trouble = first_trouble(model_statuses(run, model))
         if trouble.ok:
             mark = fingerprint(model, run.layout)
-            inputs = distinct_inputs(run, model, dataset)
+            inputs = distinct_inputs(run, model, group)
             computed = _fill_store(run, model, Store(run.layout.store(model_id) / mark, repair=True), inputs)
             receipt = receipt.model_copy(update={"fingerprint": mark, "inputs": len(inputs), "computed": computed})
         else:
             receipt = receipt.model_copy(update={"status": trouble})
     except MedhebError as error:
         log.error("%s", error)
-        receipt = receipt.model_copy(update={"status": status_of(error, f"embed {model_id} {dataset}")})
+        receipt = receipt.model_copy(update={"status": status_of(error, f"embed {model_id} {group}")})
     seconds = round(time.monotonic() - started, 1)
-    write_receipt(run.layout.embedded(model_id, dataset), receipt.model_copy(update={"seconds": seconds}))
+    write_receipt(run.layout.embedded(model_id, group), receipt.model_copy(update={"seconds": seconds}))
     return receipt.status
 
 
@@ -55,11 +55,11 @@ def model_statuses(run: Run, model: Model) -> list[Status]:
     return statuses
 
 
-def distinct_inputs(run: Run, model: Model, dataset: str) -> dict[str, Rendered]:
-    """Rendered inputs by key, in key order, of all buildable tasks that call ``dataset`` home."""
+def distinct_inputs(run: Run, model: Model, group: str) -> dict[str, Rendered]:
+    """Rendered inputs by key, in key order, of all tasks of a group that could be built."""
     render = RENDERERS[model.adapter.name]
     found: dict[str, Rendered] = {}
-    for task in run.home_tasks(dataset):
+    for task in run.tasks_of(group):
         if not read_status(run.layout.task_status(task.index)).ok:
             continue
         rendered = render_task(run, task, render)

@@ -13,7 +13,7 @@ from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import bootstrap
+from scipy.stats import binomtest, bootstrap
 
 CUTOFFS = {"hit@1": 1, "hit@5": 5, "mrr@5": 5}
 
@@ -56,10 +56,15 @@ def chance(metric: str, pool: int, positives: int) -> float:
 def interval(values: NDArray[np.float64], confidence: float, resamples: int, seed: int) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean over queries, values [n].
 
-    One query has no spread to resample: its interval is the whole range 0..1.
+    One query has no spread to resample: its interval is the whole range 0..1. Nor has a model that
+    always misses (or hits): there the exact binomial interval (Clopper-Pearson) says what n queries
+    can tell. Queries are resampled as if they were independent.
     """
     if len(values) < 2:
         return 0.0, 1.0
+    if np.isin(values, (0.0, 1.0)).all() and np.ptp(values) == 0:
+        exact = binomtest(int(values.sum()), len(values)).proportion_ci(confidence, method="exact")
+        return float(exact.low), float(exact.high)
     result = bootstrap(
         (values,),
         np.mean,

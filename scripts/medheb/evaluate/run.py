@@ -62,7 +62,7 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
     )
     table: list[dict[str, Any]] = []
     try:
-        receipt = read_receipt(run.layout.embedded(model_id, task.sources[0]))
+        receipt = read_receipt(run.layout.embedded(model_id, task.group))
         trouble = first_trouble([read_status(run.layout.task_status(task.index)), receipt.status])
         if trouble.ok:
             rendered = render_task(run, task, RENDERERS[run.models[model_id].adapter.name])

@@ -59,7 +59,7 @@ class Score(Strict):
     status: Status
     protocol: str
     task_digest: str = Field(default="", description="digest of the task JSON")
-    data_root: str = Field(default="", description="digest over the L2 roots of the sources behind the task")
+    data_root: str = Field(default="", description="Merkle root over the L2 digests of all files of the task's sources")
     fingerprint: str = Field(default="", description="model, weights, adapter and preprocessing in one digest")
     queries: int = 0
     candidates: int = Field(default=0, description="distinct candidates over all queries")

@@ -12,7 +12,7 @@ from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
 
-BUILD_AGAIN = "Build the source again: snakemake dataset_<id>"
+BUILD_AGAIN = "Run `medheb rebuild` for its source, then the workflow"
 
 
 @dataclass(frozen=True)
@@ -104,12 +104,15 @@ class Source:
             content = path.read_bytes() if path.is_file() else b""
             if sha256_bytes(content) != file.sha256:
                 raise MedhebError(path, "is missing or differs from its inventory", BUILD_AGAIN)
-            for number, line in enumerate(content.decode("utf-8").splitlines(), start=1):
-                row = json.loads(line)
+            # Not splitlines(): texts may hold other line separators (U+2028).
+            for number, line in enumerate(content.decode("utf-8").rstrip("\n").split("\n"), start=1):
                 try:
+                    row = json.loads(line)
                     rows.append(TextRow(str(row["id"]), str(row["query"]), str(row["target"]), str(row["group"])))
                 except KeyError as error:
                     raise MedhebError(path, f"line {number} has no field {error}", BUILD_AGAIN) from None
+                except ValueError as error:
+                    raise MedhebError(path, f"line {number} is not JSON ({error})", BUILD_AGAIN) from None
         return rows
 
 

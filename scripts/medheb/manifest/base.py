@@ -44,6 +44,11 @@ def describe_faults(error: ValidationError, where: str | Path) -> MedhebError:
     fault = faults[0]
     key = ".".join(str(part) for part in fault["loc"]) or "(whole file)"
     context: dict[str, Any] = fault.get("ctx", {})
+    if fault["loc"] and str(fault["loc"][-1]).startswith("literal["):
+        # One word or a list: pydantic reports each alternative as a key of its own.
+        key = ".".join(str(part) for part in fault["loc"][:-1])
+        context = {"expected": f"{context['expected']}, or a list such as [{fault['input']}]"}
+        faults = faults[:1]
     if fault["type"] == "extra_forbidden":
         problem, remedy = f"key '{key}' is not known", "Remove it or correct its spelling"
     elif fault["type"] == "missing":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from medheb.manifest.protocol import Protocol
 from medheb.manifest.task import TASK_COLUMNS, Task
 
 PROTOCOLS = Path("manifests/protocols")
+CANARIES = ("random", "constant")
+RESERVED = {"archives", "accepted"}
 
 
 @dataclass(frozen=True)
@@ -31,14 +34,14 @@ class Run:
     models: dict[str, Model]
     protocol: Protocol
 
-    def home_tasks(self, dataset: str) -> list[Task]:
-        """Tasks whose first source is ``dataset``; each task is embedded with exactly one source."""
-        return [task for task in self.tasks.values() if task.sources[0] == dataset]
+    def tasks_of(self, group: str) -> list[Task]:
+        """Tasks of one group; see :attr:`Task.group`."""
+        return [task for task in self.tasks.values() if task.group == group]
 
     @property
-    def home_datasets(self) -> list[str]:
-        """Sources that at least one task calls home."""
-        return [dataset for dataset in self.datasets if self.home_tasks(dataset)]
+    def groups(self) -> list[str]:
+        """Groups of tasks that draw on the same sources, in task order."""
+        return list(dict.fromkeys(task.group for task in self.tasks.values()))
 
 
 def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,7 +102,7 @@ def load_tasks(path: Path) -> dict[str, Task]:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise MedhebError(path, "does not exist", "Point 'manifests' at a folder that holds tasks.tsv") from None
-    rows = csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
+    rows = csv.DictReader(text.rstrip("\n").split("\n"), delimiter="\t", quoting=csv.QUOTE_NONE)
     if tuple(rows.fieldnames or ()) != TASK_COLUMNS:
         raise MedhebError(path, f"has columns {rows.fieldnames}", f"Allowed: {', '.join(TASK_COLUMNS)}")
     tasks: dict[str, Task] = {}
@@ -153,6 +156,8 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         for source in model.bridge.train_sources if model.bridge else ():
             if source not in datasets:
                 raise MedhebError(folder / "models.yaml", f"model {model.id} names source '{source}'", _known(datasets))
+    _require_canaries(models, folder / "models.yaml")
+    _require_own_folders(datasets, folder / "datasets")
     where = f"configuration for {folder}"
     chosen = set(_select(datasets, config.datasets, "datasets", where))
     chosen_tasks = [
@@ -174,6 +179,29 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         models={key: models[key] for key in chosen_models},
         protocol=validate(Protocol, read_yaml(protocol_path), protocol_path),
     )
+
+
+def _require_canaries(models: Mapping[str, Model], where: Path) -> None:
+    canaries = {model.adapter.name for model in models.values() if model.canary}
+    for name in CANARIES:
+        if name not in canaries:
+            raise MedhebError(
+                where, f"has no canary '{name}'", "Add it; every run checks its ranking with both canaries"
+            )
+
+
+def _require_own_folders(datasets: Mapping[str, Dataset], where: Path) -> None:
+    """Build replaces a source's folder whole, so no two may share or contain one; some ids are folder names of ours."""
+    for key in RESERVED & set(datasets):
+        raise MedhebError(where / f"{key}.yaml", f"has id '{key}', which names a folder of ours", "Choose another id")
+    by_folder = sorted((f"{dataset.images}/", key) for key, dataset in datasets.items())
+    for (folder, key), (next_folder, next_key) in pairwise(by_folder):
+        if next_folder.startswith(folder):
+            raise MedhebError(
+                where / f"{next_key}.yaml",
+                f"fills {next_folder}, inside the folder {folder} of {key}",
+                "Give each source an image folder of its own",
+            )
 
 
 def _known(items: Mapping[str, Any]) -> str:

@@ -61,3 +61,8 @@ class Task(Strict):
     qry_inst: str = Field(min_length=3)
     qry_text: str = Field(description="fixed question, <label> or <row> where it differs by row, or empty")
     note: str = Field(default="", description="what a reader of its scores should know")
+
+    @property
+    def group(self) -> str:
+        """Tasks of one group draw on the same sources; a model embeds them in one job."""
+        return "+".join(self.sources)
