@@ -136,6 +136,12 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
+    import transfer
+    import verify
+
+    transfer.bench_download()
+    verify.bench_verify()
+    verify.bench_sums()
     bench_ranking()
     bench_inputs(bench_demo())
     shutil.rmtree(WORK, ignore_errors=True)

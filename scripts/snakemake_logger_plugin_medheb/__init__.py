@@ -6,6 +6,7 @@ Snakemake finds it by its module name (``--logger medheb``). Details of each job
 from __future__ import annotations
 
 import time
+from collections import Counter
 from logging import ERROR, WARNING, LogRecord
 from pathlib import Path
 
@@ -30,7 +31,10 @@ class LogHandler(LogHandlerBase):
     def __post_init__(self) -> None:
         self.console = Console(stderr=True, soft_wrap=True)
         self.names: dict[int, str] = {}
-        self.running: set[int] = set()
+        self.rules: dict[int, str] = {}
+        self.running: dict[int, float] = {}  # job: when it began
+        self.waiting: Counter[str] = Counter()  # jobs of each rule that have not ended
+        self.lasted: dict[str, list[float]] = {}  # seconds of the ended jobs of each rule
         self.started = time.monotonic()
         self.done = 0
         self.total = 0
@@ -47,15 +51,19 @@ class LogHandler(LogHandlerBase):
     def _show(self, record: LogRecord) -> None:
         event = getattr(record, "event", None)
         if event == LogEvent.RUN_INFO:
-            self._begin(int((getattr(record, "stats", None) or {}).get("total", 0)))
+            self._begin(dict(getattr(record, "stats", None) or {}))
         elif event == LogEvent.JOB_INFO:
             wildcards = dict(getattr(record, "wildcards", None) or {})
             what = " ".join(str(value) for value in wildcards.values())
             self.names[record.jobid] = f"{record.rule_name} {what}".strip()
-            self.running.add(record.jobid)
+            self.rules[record.jobid] = record.rule_name
+            self.running[record.jobid] = time.monotonic()
+            # Jobs with several threads are the long ones: without a bar, say that one has begun.
+            if self.bar is None and getattr(record, "threads", 1) > 1:
+                self.console.print(f"... {self.names[record.jobid]}", markup=False, highlight=False)
             self._refresh()
         elif event == LogEvent.JOB_FINISHED:
-            self.running.discard(record.job_id)
+            self._note_duration(record.job_id)
             self.done += 1
             self._finished(self.names.get(record.job_id, ""))
         elif event == LogEvent.JOB_ERROR:
@@ -63,8 +71,10 @@ class LogHandler(LogHandlerBase):
         elif event in (None, LogEvent.ERROR) and record.levelno >= (ERROR if event is None else WARNING):
             self.console.print(record.getMessage(), style="red", markup=False, highlight=False)
 
-    def _begin(self, total: int) -> None:
+    def _begin(self, stats: dict[str, int]) -> None:
+        total = int(stats.pop("total", 0))
         self.started, self.done, self.total = time.monotonic(), 0, total
+        self.waiting = Counter({rule: int(count) for rule, count in stats.items()})
         self.console.print(f"{total} jobs to run", highlight=False)
         if self.console.is_terminal:
             columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[left]}"))
@@ -72,10 +82,26 @@ class LogHandler(LogHandlerBase):
             self.bar_task = self.bar.add_task("starting", total=total, left="")
             self.bar.start()
 
+    def _note_duration(self, job: int) -> None:
+        began = self.running.pop(job, None)
+        rule = self.rules.get(job, "")
+        self.waiting[rule] -= 1
+        if began is not None:
+            self.lasted.setdefault(rule, []).append(time.monotonic() - began)
+
     def _left(self) -> str:
-        if not self.done or self.done >= self.total:
+        """Jobs that wait, each as long as its rule has taken so far; a rule not seen yet counts as an average job."""
+        seconds = [value for values in self.lasted.values() for value in values]
+        if not seconds or self.done >= self.total:
             return ""
-        return f"about {duration((time.monotonic() - self.started) / self.done * (self.total - self.done))} left"
+        average = sum(seconds) / len(seconds)
+        at_once = max(1.0, sum(seconds) / (time.monotonic() - self.started))
+        left = sum(
+            count * (sum(self.lasted[rule]) / len(self.lasted[rule]) if rule in self.lasted else average)
+            for rule, count in self.waiting.items()
+        )
+        unseen = any(count > 0 and rule not in self.lasted and rule != "all" for rule, count in self.waiting.items())
+        return f"{'at least' if unseen else 'about'} {duration(left / at_once)} left"
 
     def _finished(self, name: str) -> None:
         if self.bar is None:
@@ -94,7 +120,7 @@ class LogHandler(LogHandlerBase):
 
     def _failed(self, record: LogRecord) -> None:
         job = getattr(record, "jobid", -1)
-        self.running.discard(job)
+        self.running.pop(job, None)
         self.console.print(f"FAILED {self.names.get(job, record.getMessage())}", style="bold red", highlight=False)
         for path in getattr(record, "log", None) or []:
             self.console.print(f"its log, {path}, ends with:", highlight=False, markup=False)

@@ -26,7 +26,7 @@ from audit_bench import (
     unit,
 )
 
-from medheb.audit.commands import record_command, roots_command, verify_command
+from medheb.audit.commands import verify_command
 from medheb.audit.measure import Measured, measure
 from medheb.audit.present import as_text
 from medheb.audit.record import record_digests
@@ -252,8 +252,6 @@ def test_another_machine_with_another_encoder_is_equivalent_as_a_whole(whole: Be
 
 
 def test_commands_print_text_and_json(whole: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    assert [record_command(whole.run, name) for name in whole.run.datasets] == [0, 0, 0]
-    assert roots_command(whole.run) == 0
     assert verify_command(whole.run, None, "L2") == EXIT_OK
     assert "Verdict on everything at level L2: IDENTICAL (exit code 0)" in capsys.readouterr().out
     whole.image("größe/Ω.png").unlink()
