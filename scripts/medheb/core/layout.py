@@ -33,6 +33,10 @@ class Layout:
         """Unpacked files of one source; ``COMPLETE.json`` beside them comes last."""
         return self.sources / dataset / "files"
 
+    def decision(self, dataset: str) -> Path:
+        """Recorded decision of a user about the terms of one source."""
+        return self.sources / "accepted" / f"{dataset}.json"
+
     # build
     def inventory(self, image_folder: str, dataset: str) -> Path:
         """List of what ``build`` wrote for a source, inside its image folder, written last."""

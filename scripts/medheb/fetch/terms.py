@@ -56,8 +56,8 @@ def terms_of(dataset: Dataset) -> Terms:
 
 
 def decision_file(layout: Layout, dataset: str) -> Path:
-    """Where the decision about a source lies: ``<sources>/accepted/<id>.json``."""
-    return layout.sources / "accepted" / f"{dataset}.json"
+    """Where the decision about a source lies."""
+    return layout.decision(dataset)
 
 
 def read_decision(layout: Layout, dataset: str) -> Decision | None:
