@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from medheb.core.files import write_json
 from medheb.core.status import OK, Status, status_of
 from medheb.fetch.check_files import Wanted, check_files
 from medheb.fetch.digest_cache import DigestCache
-from medheb.fetch.located import LocalCopy, local_copy_file
-from medheb.fetch.physionet import Project, find_project, folders_below, matching
+from medheb.fetch.located import CopiedProject, LocalCopy, local_copy_file
+from medheb.fetch.physionet import Project, find_projects, folders_below, matching
 from medheb.fetch.space import disk_trouble
 from medheb.fetch.sums import NAME
 from medheb.fetch.verification import FileVerdict, Verification, where_of
@@ -57,7 +58,8 @@ def verify_local(
     """Verify a copy file by file.
 
     By default the files that match the manifest's ``needed`` patterns are read, and those that existing task files
-    name. Files that an earlier run found right and that did not change since are not read again.
+    name. Files that an earlier run found right and that did not change since are not read again. A source that needs
+    several projects is found right only if each of them is.
 
     Args:
         run: names the copy in ``local_copies``.
@@ -67,7 +69,7 @@ def verify_local(
         workers: threads; None for one a processor.
 
     Raises:
-        BlockedError: the configuration names no copy, or it is not recognised.
+        BlockedError: the configuration names no copy, or it (or one of its projects) is not recognised.
         MedhebError: the list of digests or a task file is faulty.
     """
     where = where_of(dataset.id)
@@ -77,35 +79,68 @@ def verify_local(
             where, "is not named", f"Set 'local_copies: {{{dataset.id}: <folder>}}' in the configuration"
         )
     folder = Path(given).expanduser()
-    hosts = [host for host in (dataset.host, *dataset.mirrors) if isinstance(host, PhysioNetHost)]
-    project = find_project(folder, hosts, where) if hosts else None
-    if project:
-        LOG.info("%s: found %s %s as %s", where, project.slug, project.version, project.layout)
-        root, listed = project.root, list(project.sums.digests)
-        wanted, notes = _wanted_of_project(run, dataset, project, full)
-    else:
-        root, listed = _best_folder(folder, dataset, where), [file.path for file in dataset.files]
-        wanted, notes = [_wanted_of_manifest(file) for file in dataset.files], _manifest_notes(dataset)
     cache = DigestCache(local_copy_file(run.layout, dataset.id).with_name("verified.bin"), reread)
-    found = check_files(root, wanted, cache, where, workers)
-    verification = Verification(
-        dataset=dataset.id,
-        slug=project.slug if project else "",
-        version=project.version if project else "",
-        layout=project.layout if project else "folder",
-        root=Path(os.path.realpath(root)),
-        full=full,
-        listed=len(listed),
-        list_digest=project.sums.digest if project else None,
-        extra=_count_extra(root, set(listed)) if full else None,
-        files=tuple(found),
-        notes=(*notes, *_alternate_notes(found)),
-        closed=(run.layout.sources, run.layout.benchmark, run.layout.results, Path.cwd()),
-    )
-    LOG.info("%s", verification.summary())
-    for note in verification.notes:
+    hosts = [host for host in (dataset.host, *dataset.mirrors) if isinstance(host, PhysioNetHost)]
+    if hosts:
+        projects = find_projects(folder, [hosts, *([host] for host in dataset.also)], where)
+        parts = [_verify_project(run, dataset, project, full, cache, workers) for project in projects]
+    else:
+        parts = [_verify_folder(run, dataset, _best_folder(folder, dataset, where), full, cache, workers)]
+    notes = [f"{part.slug}: {note}" if len(parts) > 1 else note for part in parts for note in part.notes]
+    verification = replace(parts[0], also=tuple(parts[1:]), notes=tuple(notes))
+    for part in parts:
+        LOG.info("%s", part.line())
+    for note in notes:
         LOG.warning("%s: %s", where, note)
     return verification
+
+
+def _verify_project(
+    run: Run, dataset: Dataset, project: Project, full: bool, cache: DigestCache, workers: int | None
+) -> Verification:
+    where = where_of(dataset.id)
+    LOG.info("%s: found %s %s as %s", where, project.slug, project.version, project.layout)
+    wanted, notes = _wanted_of_project(run, dataset, project, full)
+    found = check_files(project.root, wanted, cache, where, workers)
+    return Verification(
+        dataset=dataset.id,
+        slug=project.slug,
+        version=project.version,
+        layout=project.layout,
+        root=Path(os.path.realpath(project.root)),
+        full=full,
+        listed=len(project.sums.digests),
+        list_digest=project.sums.digest,
+        extra=_count_extra(project.root, set(project.sums.digests)) if full else None,
+        files=tuple(found),
+        notes=(*notes, *_alternate_notes(found)),
+        closed=_closed(run),
+    )
+
+
+def _verify_folder(
+    run: Run, dataset: Dataset, root: Path, full: bool, cache: DigestCache, workers: int | None
+) -> Verification:
+    wanted = [_wanted_of_manifest(file) for file in dataset.files]
+    found = check_files(root, wanted, cache, where_of(dataset.id), workers)
+    return Verification(
+        dataset=dataset.id,
+        slug="",
+        version="",
+        layout="folder",
+        root=Path(os.path.realpath(root)),
+        full=full,
+        listed=len(wanted),
+        list_digest=None,
+        extra=_count_extra(root, {file.path for file in dataset.files}) if full else None,
+        files=tuple(found),
+        notes=(*_manifest_notes(dataset), *_alternate_notes(found)),
+        closed=_closed(run),
+    )
+
+
+def _closed(run: Run) -> tuple[Path, ...]:
+    return run.layout.sources, run.layout.benchmark, run.layout.results, Path.cwd()
 
 
 def _wanted_of_project(run: Run, dataset: Dataset, project: Project, full: bool) -> tuple[list[Wanted], list[str]]:
@@ -115,7 +150,9 @@ def _wanted_of_project(run: Run, dataset: Dataset, project: Project, full: bool)
     if project.version == "unstated":
         notes.append("no name tells the version; the files are judged by the copy's own list")
     chosen = set(digests) if full else {*needed, *_named_by_tasks(run, dataset, project)}
-    known = {file.path: file for file in dataset.files}
+    # The files of a manifest are those of its host, not of the further projects.
+    of_host = project.slug not in {host.slug for host in dataset.also}
+    known = {file.path: file for file in dataset.files} if of_host else {}
     wanted = []
     if NAME in known:
         wanted.append(_wanted_of_manifest(known[NAME]))
@@ -203,17 +240,25 @@ def _count_extra(root: Path, listed: set[str]) -> int:
 
 
 def _known(verification: Verification) -> LocalCopy:
+    first, *others = [_copied(part) for part in verification.parts]
     return LocalCopy(
+        **first.model_dump(),
         dataset=verification.dataset,
-        root=str(verification.root),
-        layout=verification.layout,
-        slug=verification.slug,
-        version=verification.version,
         full=verification.full,
-        listed=verification.listed,
-        checked=len(verification.files),
-        counts={str(state): count for state, count in verification.counts.items()},
-        bytes=verification.bytes,
-        list_sha256=verification.list_digest,
         notes=verification.notes,
+        also=tuple(others),
+    )
+
+
+def _copied(part: Verification) -> CopiedProject:
+    return CopiedProject(
+        root=str(part.root),
+        layout=part.layout,
+        slug=part.slug,
+        version=part.version,
+        listed=part.listed,
+        checked=len(part.files),
+        counts={str(state): count for state, count in part.counts.items()},
+        bytes=part.bytes,
+        list_sha256=part.list_digest,
     )

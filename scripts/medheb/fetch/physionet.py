@@ -51,28 +51,65 @@ class Project:
     needed: tuple[str, ...] = field(repr=False)
 
 
-def find_project(given: Path, hosts: Sequence[PhysioNetHost], where: str) -> Project:
-    """The project of one of ``hosts`` in ``given``, which is its root or a folder above it.
+def find_projects(given: Path, needed: Sequence[Sequence[PhysioNetHost]], where: str) -> list[Project]:
+    """All needed projects in ``given``, which is the root of the one project or a folder above them.
 
-    Among several the first host wins, then the version that its manifest prefers.
+    Where a project may come from several hosts, the first wins, then the version that its manifest prefers.
 
     Args:
         given: the folder of the configuration.
-        hosts: the projects that the source may come from.
+        needed: for each project the hosts that it may come from.
         where: how errors name the copy; its path is never quoted.
+
+    Returns:
+        One project for each entry of ``needed``, in its order; no two share a root.
 
     Raises:
         BlockedError: no such project, an unsupported version, or several that names do not tell apart.
-        MedhebError: its list of digests is faulty.
+        MedhebError: a list of digests is faulty.
     """
     roots = list(_project_roots(given, where))
-    slugs = " or ".join(host.slug for host in hosts)
+    names = [_slugs(hosts) for hosts in needed]
     if not roots:
+        place = f"the root of {names[0]}" if len(needed) == 1 else f"a folder that holds {' and '.join(names)}"
         raise BlockedError(
             where,
             f"has no {NAME} within {MAX_DEPTH} folders and {MAX_ENTRIES} entries",
-            f"Point local_copies at the root of {slugs}, and download {NAME} into it if it is missing",
+            f"Point local_copies at {place}, and download {NAME} of each project if it is missing",
         )
+    if len(needed) == 1:
+        return [_find(roots, needed[0], where)]
+    found: list[Project] = []
+    for number, hosts in enumerate(needed):
+        # What names call another of the projects is never taken for this one, whatever it lists.
+        others = [host for group in (*needed[:number], *needed[number + 1 :]) for host in group]
+        free = [root for root in roots if not any(_surely(root, host.slug) for host in others)]
+        taken = {project.root for project in found}
+        free = [root for root in free if root not in taken]
+        try:
+            found.append(_find(free, hosts, f"{where}, project {names[number]}"))
+        except BlockedError as error:
+            remedy = f"Point local_copies at a folder that holds one copy each of {_supported(needed)}"
+            raise BlockedError(error.where, error.fault, remedy) from None
+    return found
+
+
+def _supported(needed: Sequence[Sequence[PhysioNetHost]]) -> str:
+    return " and ".join(" or ".join(f"{host.slug} ({', '.join(host.versions)})" for host in hosts) for hosts in needed)
+
+
+def _slugs(hosts: Sequence[PhysioNetHost]) -> str:
+    return " or ".join(host.slug for host in hosts)
+
+
+def _surely(root: Path, slug: str) -> bool:
+    claim = read_names(root, slug)
+    return claim is not None and claim.sure
+
+
+def _find(roots: Sequence[Path], hosts: Sequence[PhysioNetHost], where: str) -> Project:
+    if not roots:
+        raise BlockedError(where, "is not there", f"Download {_slugs(hosts)}")
     claims = [(host, root, claim) for host in hosts for root in roots if (claim := read_names(root, host.slug))]
     fitting = [entry for entry in claims if entry[2].version is None or entry[2].version in entry[0].versions]
     sure = [entry for entry in fitting if entry[2].sure]
@@ -81,7 +118,7 @@ def find_project(given: Path, hosts: Sequence[PhysioNetHost], where: str) -> Pro
         return _project(host, root, claim, read_sums(root / NAME, f"{NAME} of {host.slug}"))
     if not fitting:
         raise _nothing_fits(hosts, claims, where)
-    return _by_content(fitting, slugs, where)
+    return _by_content(fitting, _slugs(hosts), where)
 
 
 def read_names(root: Path, slug: str) -> Claim | None:

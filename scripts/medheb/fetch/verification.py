@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -48,7 +48,7 @@ class FileVerdict:
 
 @dataclass(frozen=True)
 class Verification:
-    """Verdict on a copy.
+    """Verdict on a copy: on one project or folder, and on the further projects of the source, if it has any.
 
     Args:
         dataset: id of the source.
@@ -61,6 +61,9 @@ class Verification:
         files: one verdict a checked file, in the order of the list.
         notes: what a reader should know; free of names.
         closed: folders that a list of names must not be written into.
+        also: verdicts on the further projects that the source needs.
+
+    Fields, ``counts`` and ``bytes`` are those of one project; ``ok``, ``summary`` and ``trouble`` tell of all.
     """
 
     dataset: str
@@ -75,6 +78,7 @@ class Verification:
     files: tuple[FileVerdict, ...] = field(repr=False)
     notes: tuple[str, ...] = ()
     closed: tuple[Path, ...] = field(default=(), repr=False)
+    also: tuple[Verification, ...] = ()
 
     @property
     def counts(self) -> dict[FileState, int]:
@@ -90,10 +94,24 @@ class Verification:
     @property
     def ok(self) -> bool:
         """True if every checked file may be used."""
-        return all(verdict.state in USABLE for verdict in self.files)
+        return all(verdict.state in USABLE for part in self.parts for verdict in part.files)
+
+    @property
+    def parts(self) -> tuple[Verification, ...]:
+        """The verdict on each project, this one first."""
+        return (self, *self.also)
+
+    @property
+    def project(self) -> str:
+        """Slug and version; empty for sources without a list of digests."""
+        return f"{self.slug} {self.version}".strip()
 
     def summary(self) -> str:
-        """One line of slug, version, counts, bytes and digest; never a name."""
+        """One line a project of slug, version, counts, bytes and digest; never a name."""
+        return "\n".join(part.line() for part in self.parts)
+
+    def line(self) -> str:
+        """The summary of this project alone."""
         head = " ".join(part for part in (self.dataset, self.slug, self.version) if part)
         counts = ", ".join(f"{count} {state}" for state, count in self.counts.items()) or "no files"
         extra = f", {self.extra} extra ignored" if self.extra is not None else ""
@@ -105,20 +123,32 @@ class Verification:
 
     def trouble(self) -> MedhebError | None:
         """What is wrong with the copy as one refusal, None if nothing is. Wrong content fails; the rest blocks."""
-        faults = [(state, count) for state, count in self.counts.items() if state in PHRASES]
+        faults = [(part, fault) for part in self.parts if (fault := part.fault())]
         if not faults:
             return None
-        kind = "checked" if self.full else "needed"
-        first, *others = [f"{count} {PHRASES[state][count > 1]}" for state, count in faults]
-        number, phrase = first.split(" ", 1)
-        fault = f"{number} of {len(self.files)} {kind} files {phrase}" + "".join(f", {text}" for text in others)
-        error = MedhebError if "mismatch" in dict(faults) else BlockedError
+        error = MedhebError if any("mismatch" in part.counts for part, _ in faults) else BlockedError
         return error(
             where_of(self.dataset),
-            fault,
+            "; ".join(f"{part.project}: {fault}" if self.also else fault for part, fault in faults),
             f"Rerun with `medheb verify-copy {self.dataset} --list FILE` to write the list to a file of your own, "
             "and download those files again",
         )
+
+    def fault(self) -> str:
+        """What is wrong with the files of this project alone, in words and counts; empty if nothing is."""
+        faults = [(state, count) for state, count in self.counts.items() if state in PHRASES]
+        if not faults:
+            return ""
+        kind = "checked" if self.full else "needed"
+        first, *others = [f"{count} {PHRASES[state][count > 1]}" for state, count in faults]
+        number, phrase = first.split(" ", 1)
+        return f"{number} of {len(self.files)} {kind} files {phrase}" + "".join(f", {text}" for text in others)
+
+    def named(self) -> Iterator[FileVerdict]:
+        """Verdicts on all files; where there are several projects, each path begins with its project's slug."""
+        for part in self.parts:
+            for verdict in part.files:
+                yield replace(verdict, path=f"{part.slug}/{verdict.path}") if self.also else verdict
 
 
 def where_of(dataset: str) -> str:
@@ -129,6 +159,7 @@ def where_of(dataset: str) -> str:
 def write_list(verification: Verification, path: Path) -> None:
     r"""Write ``state<TAB>path<TAB>note`` of every checked file, readable by its owner only.
 
+    Where the source has several projects, each path begins with its project's slug.
     Backslash, tab and line ends in names are written as ``\\``, ``\t``, ``\n`` and ``\r``.
 
     Raises:
@@ -145,7 +176,7 @@ def write_list(verification: Verification, path: Path) -> None:
     try:
         with atomic_open(target) as stream:
             os.fchmod(stream.fileno(), 0o600)
-            for verdict in verification.files:
+            for verdict in verification.named():
                 fields = (verdict.state, _escaped(verdict.path), _escaped(verdict.note))
                 stream.write(os.fsencode("\t".join(fields).rstrip("\t") + "\n"))
     except OSError as error:

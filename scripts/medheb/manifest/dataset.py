@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from medheb.manifest.base import Identifier, Md5, RelativePath, Sha256, Strict
-from medheb.manifest.hosts import Host
+from medheb.manifest.hosts import Host, PhysioNetHost
 
 EvidenceForm = Literal["2d", "3d", "text"]
 AccessClass = Literal["open", "registration", "gated", "competition", "credentialed", "restricted"]
@@ -75,6 +75,9 @@ class Dataset(Strict):
     show_content: bool = Field(description="may reports and audits show pictures, texts and paths of it")
     host: Host
     mirrors: tuple[Host, ...] = Field(default=(), description="other hosts of the same files, tried in order")
+    also: tuple[PhysioNetHost, ...] = Field(
+        default=(), description="further hosts whose files the source needs besides; unlike mirrors, all are needed"
+    )
     files: tuple[SourceFile, ...] = Field(
         description="files as the host serves them; may be empty if nobody has listed them"
     )
@@ -94,6 +97,11 @@ class Dataset(Strict):
     def _rules(self) -> Dataset:
         if self.access in {"credentialed", "restricted"} and (self.redistribution or self.show_content):
             raise ValueError("redistribution and show_content: false for credentialed and restricted sources")
+        hosts = [host for host in (self.host, *self.mirrors, *self.also) if isinstance(host, PhysioNetHost)]
+        if self.also and not isinstance(self.host, PhysioNetHost):
+            raise ValueError("host of kind physionet where there is also: both are looked for in one copy of the user")
+        if self.also and len({host.slug for host in hosts}) != len(hosts):
+            raise ValueError("another slug for each project of host, mirrors and also")
         if not self.files and not self.files_note:
             raise ValueError("files, or a files_note that says why there are none")
         return self
