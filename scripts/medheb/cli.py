@@ -219,12 +219,9 @@ def verify_copy(
 @app.command()
 def fetch(dataset: DatasetId) -> None:
     """Download one source and unpack it, or record why it is blocked."""
-    from medheb.fetch.follow import follow_lock
     from medheb.fetch.source import fetch_source
 
-    run = current_run()
-    follow_lock(run, dataset)
-    _tell(fetch_source(run, dataset))
+    _tell(fetch_source(current_run(), dataset))
 
 
 @app.command("fetch-model")

@@ -11,9 +11,9 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from dispatch_samples import a_run, content, delivered, loose, pinned
 from fetch_samples import make_tar, make_zip, tar_member
 from servers.github import put_commit
 from servers.plain import Loopback, loopback
@@ -23,12 +23,12 @@ from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, read_status
 from medheb.fetch import delivery, sessions, source
 from medheb.fetch.complete import read_complete
+from medheb.fetch.lock import lock_file
+from medheb.fetch.refresh import refresh
 from medheb.fetch.source import fetch_source
-from medheb.manifest.config import Config, Transfer
-from medheb.manifest.dataset import AcceptedDigest, Dataset, Licence, Recipe, SourceFile, Unpack
-from medheb.manifest.hosts import GitHubHost, Host, HttpsHost, PortalHost, TorrentHost, ZenodoHost
-from medheb.manifest.load import Run
-from medheb.manifest.protocol import Protocol
+from medheb.manifest.config import Config
+from medheb.manifest.dataset import AcceptedDigest, Unpack
+from medheb.manifest.hosts import GitHubHost, HttpsHost, PortalHost, TorrentHost, ZenodoHost
 
 ZENODO = ZenodoHost(kind="zenodo", record="77")
 COMMIT = "ab" * 20
@@ -49,53 +49,6 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Loopback
         for name in ("ZENODO", "GITHUB_RAW", "HTTPS"):
             monkeypatch.setenv(f"MEDHEB_{name}_URL", running.url)
         yield running
-
-
-def pinned(path: str, content: bytes, **changes: Any) -> SourceFile:
-    fields: dict[str, Any] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    return SourceFile(path=path, digest_source="the test", **(fields | changes))
-
-
-def loose(path: str, **changes: Any) -> SourceFile:
-    return SourceFile(path=path, digest_source="nobody has seen it", **({"bytes": None, "sha256": None} | changes))
-
-
-def a_run(layout: Layout, host: Host, *files: SourceFile, config: Config | None = None, **changes: Any) -> Run:
-    fields: dict[str, Any] = {
-        "id": "sample",
-        "title": "A sample",
-        "form": "2d",
-        "modality": ("text",),
-        "access": "open",
-        "licence": Licence(spdx=None, url="https://example.org"),
-        "redistribution": True,
-        "show_content": True,
-        "host": host,
-        "files": files,
-        "files_note": "the host lists them",
-        "recipe": Recipe(name="sample", version=1),
-        "images": "2D_Images/sample",
-        "links": ("https://example.org",),
-        "citation": "The tests",
-    }
-    dataset = Dataset(**(fields | changes))
-    return Run(
-        config=config or Config(accept="open", transfer=Transfer(attempts=2)),
-        layout=layout,
-        datasets={"sample": dataset},
-        tasks={},
-        models={},
-        protocol=Protocol.model_construct(),
-    )
-
-
-def content(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def delivered(run: Run) -> dict[str, bytes]:
-    assert fetch_source(run, "sample") == OK
-    return content(run.layout.source_files("sample"))
 
 
 def test_plain_files_pinned_and_not(server: Loopback, layout: Layout) -> None:
@@ -349,3 +302,24 @@ def test_https_files_at_once(server: Loopback, layout: Layout) -> None:
     assert delivered(run) == bodies
     marker = json.loads((layout.sources / "sample/COMPLETE.json").read_text())
     assert len(marker["members"]) == 12
+
+
+def test_a_newer_lock_makes_the_fetch_ask_again(
+    server: Loopback, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = a_run(layout, ZENODO, loose("b.csv"))
+    put_record(server, "77", {"b.csv": TABLE})
+    refresh(run, "sample")
+    assert delivered(run) == {"b.csv": TABLE}
+    put_record(server, "77", {"b.csv": TABLE + b"3,4\n"})
+    assert delivered(run) == {"b.csv": TABLE}, "nobody has looked yet"
+    refresh(run, "sample")
+    assert delivered(run) == {"b.csv": TABLE + b"3,4\n"}
+    asked = len(server.requests)
+    delivered(run)
+    assert len(server.requests) == asked
+    lock_file(run, "sample").write_text("{")
+    status = fetch_source(run, "sample")
+    assert (status.state, "sample.json: is not JSON" in status.reason) == ("failed", True)
+    assert "medheb refresh" in status.remedy

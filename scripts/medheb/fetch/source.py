@@ -13,6 +13,7 @@ from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, status_of, write_status
 from medheb.fetch.complete import Complete, common_root, whole, write_complete
 from medheb.fetch.delivery import deliver
+from medheb.fetch.follow import follow_lock
 from medheb.fetch.local_copy import verify_local_copy
 from medheb.fetch.package import fetch_package
 from medheb.fetch.space import MEGABYTE, disk_trouble, require_space
@@ -41,7 +42,7 @@ class Order:
 def fetch_source(run: Run, dataset_id: str) -> Status:
     """Deliver one source, and write its status: its terms first, then the user's own copy, then its hosts in order.
 
-    A complete earlier result of the same manifest is kept without any work.
+    A complete earlier result of the same manifest is kept without any work, unless a newer lock contradicts it.
 
     Returns:
         The status that was written: ok, blocked (outside our reach) or failed.
@@ -83,6 +84,7 @@ def _source(run: Run, dataset: Dataset) -> Status:
     require_accepted(run, dataset)
     if dataset.id in run.config.local_copies:
         return verify_local_copy(run, dataset)
+    follow_lock(run, dataset.id)
     if isinstance(dataset.host, PackageHost) and not dataset.mirrors:
         return _unpacked(run.layout, [_package_order(run, dataset, dataset.host)])
     deliver(run, dataset)
