@@ -11,11 +11,25 @@ from medheb.fetch.names import NameGuard
 from medheb.fetch.remote import RemoteFile
 from medheb.manifest.dataset import Dataset
 
+# These tell nothing of what they hold; the manifest names their files.
+UNLISTED = frozenset({"https", "github", "academic_torrents"})
+
+
+def of_host(dataset: Dataset) -> Dataset:
+    """The manifest without the files that carry their own ``url``: those are not looked for at its hosts."""
+    return dataset.model_copy(update={"files": tuple(file for file in dataset.files if not file.url)})
+
+
+def by_address(dataset: Dataset) -> Dataset:
+    """The manifest with only the files that carry their own ``url``."""
+    return dataset.model_copy(update={"files": tuple(file for file in dataset.files if file.url)})
+
 
 def wanted(dataset: Dataset, offered: Iterable[RemoteFile], host: str) -> list[RemoteFile]:
     """Of the files that a host offers those that the manifest names, all if it names none; sorted by path.
 
-    Where the host gives no size or digest, the manifest's is filled in; its ``url`` wins over the host's.
+    Files with a ``url`` of their own do not count as named, and are left out even if the host offers them.
+    Where the host gives no size or digest, the manifest's is filled in.
 
     Args:
         dataset: the manifest.
@@ -25,6 +39,11 @@ def wanted(dataset: Dataset, offered: Iterable[RemoteFile], host: str) -> list[R
     Raises:
         MedhebError: a file is not there any more, or the host lists two under one name.
     """
+    elsewhere = {file.path for file in by_address(dataset).files}
+    return _chosen(of_host(dataset), (file for file in offered if file.path not in elsewhere), host)
+
+
+def _chosen(dataset: Dataset, offered: Iterable[RemoteFile], host: str) -> list[RemoteFile]:
     by_path: dict[str, RemoteFile] = {}
     for file in offered:
         if file.path in by_path:
@@ -42,6 +61,8 @@ def wanted(dataset: Dataset, offered: Iterable[RemoteFile], host: str) -> list[R
 def named(dataset: Dataset, addresses: Mapping[str, str], host: str) -> list[RemoteFile]:
     """The manifest's files with their addresses, for hosts that list nothing; sorted by path.
 
+    A file's own ``url`` wins over the given address.
+
     Raises:
         BlockedError: the manifest names no files.
     """
@@ -51,7 +72,7 @@ def named(dataset: Dataset, addresses: Mapping[str, str], host: str) -> list[Rem
             f"names no files, and {host} cannot list them",
             f"Add them under 'files' once somebody has seen them, or set local_copies.{dataset.id} to your own copy",
         )
-    return wanted(dataset, [RemoteFile(path, address) for path, address in addresses.items()], host)
+    return _chosen(dataset, [RemoteFile(path, address) for path, address in addresses.items()], host)
 
 
 def _filled(dataset: Dataset, file: RemoteFile) -> RemoteFile:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from medheb.fetch.addresses import host_name
 from medheb.fetch.bodies import HEAD_BYTES, refuse_page
 from medheb.fetch.credentials import Login
+from medheb.fetch.expected import manifest_file
 from medheb.fetch.remote import RemoteFile
 from medheb.fetch.sessions import Patience, TransientError, request
 from medheb.manifest.config import Transfer
@@ -32,7 +33,10 @@ def probe(dataset: Dataset, file: RemoteFile, transfer: Transfer) -> Headers:
         MedhebError: an address that is not https.
     """
     what = f"{dataset.id}: {file.path}" if dataset.show_content else f"{dataset.id}: a file"
-    login = Login((host_name(file.address),), PROBED[dataset.host.kind])
+    pinned = manifest_file(dataset, file.path)
+    # A file's own address may lead anywhere; the host's token is not for it.
+    variable = "" if pinned and pinned.url else PROBED[dataset.host.kind]
+    login = Login((host_name(file.address),), variable)
     patience = Patience(transfer)
     while True:
         try:

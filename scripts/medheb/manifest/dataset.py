@@ -49,6 +49,11 @@ class Unpack(Strict):
     max_members: int = Field(default=20_000, ge=1, description="members in the whole archive")
     max_bytes: int = Field(default=2_000_000_000, ge=1, description="unpacked bytes of the wanted members")
     max_ratio: float = Field(default=200.0, ge=1, description="unpacked bytes / archive bytes")
+    remote: bool = Field(
+        default=False,
+        description="members of zips are read over byte ranges instead of downloading the whole archive; the archive's "
+        "own digest cannot be checked then",
+    )
 
 
 class Recipe(Strict):
