@@ -17,9 +17,11 @@ from servers.ranges import RangeServer, range_server
 from servers.zenodo import put_record
 
 from medheb.core.errors import MedhebError
+from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.fetch import sessions
 from medheb.fetch.complete import read_complete
+from medheb.fetch.lock import LockedFile, lock_file, make_lock
 from medheb.fetch.probe import probe
 from medheb.fetch.remote import RemoteFile, client_for
 from medheb.fetch.source import fetch_source
@@ -229,3 +231,35 @@ def test_probe_sends_no_token_to_another_address(
         assert probe(dataset, RemoteFile(name, server.url + address), Transfer()).bytes == len(TABLE)
     sent = [headers.get("Authorization") for _, headers in server.requests]
     assert sent == ["Bearer canary-77", None]
+
+
+def test_lock_of_a_host_says_nothing_of_files_elsewhere(
+    server: Loopback, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put_record(server, "77", {"a.npz": NPZ, "b.csv": TABLE})
+    run = only_addresses(server, layout, "q.csv")
+    (named,) = run.datasets["sample"].files
+    sha256 = hashlib.sha256(b"q.csv" * 9).hexdigest()
+    run.datasets["sample"] = run.datasets["sample"].model_copy(
+        update={"files": (named.model_copy(update={"sha256": sha256}),)}
+    )
+    first = delivered(run)
+    put_lock(run, {"a.npz": NPZ, "b.csv": TABLE})
+    asked = len(server.requests)
+    assert delivered(run) == first
+    assert len(server.requests) == asked, "the lock tells of what came"
+    put_record(server, "77", {"a.npz": NPZ})
+    put_lock(run, {"a.npz": NPZ})
+    assert delivered(run) == {"a.npz": NPZ, "q.csv": b"q.csv" * 9}, "only what the manifest names is pinned"
+
+
+def put_lock(run: Run, bodies: Mapping[str, bytes]) -> None:
+    """A lock as `medheb refresh` leaves it after it saw these files at the host."""
+    files = [
+        LockedFile(path=path, bytes=len(body), sha256=None, md5=hashlib.md5(body).hexdigest())
+        for path, body in bodies.items()
+    ]
+    path = lock_file(run, "sample")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, make_lock(run.datasets["sample"], files, "2026-01-01").model_dump(mode="json"))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Collection
 
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_text
 from medheb.core.layout import Layout
 from medheb.fetch.complete import Complete, read_complete
+from medheb.fetch.listing import UNLISTED, by_address, of_host
 from medheb.fetch.lock import Lock, lock_file, read_lock
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
@@ -32,22 +34,23 @@ def follow_lock(run: Run, dataset_id: str) -> bool:
     if dataset is None or lock is None or dataset_id in run.config.local_copies or _pinned(dataset):
         return False
     try:
-        return _follow(run, dataset_id, lock)
+        return _follow(run, dataset, lock)
     except OSError as error:
         # The fetch itself meets the same disk, and tells of it in its status.
         LOG.warning("%s: its folder cannot be used (%s)", dataset_id, error.strerror)
         return False
 
 
-def _follow(run: Run, dataset_id: str, lock: Lock) -> bool:
-    folder = run.layout.source_status(dataset_id).parent
+def _follow(run: Run, dataset: Dataset, lock: Lock) -> bool:
+    folder = run.layout.source_status(dataset.id).parent
     followed = folder / "lock.txt"
     before = followed.read_text(encoding="utf-8").strip() if followed.exists() else None
     now = lock.list_digest + (f" {lock.revision}" if lock.revision else "")
-    complete = _complete(run.layout, dataset_id)
-    outdated = complete is not None and (contradicts(lock, complete) if before is None else before != now)
+    complete = _complete(run.layout, dataset.id)
+    elsewhere = {file.path for file in by_address(dataset).files}
+    outdated = complete is not None and (contradicts(lock, complete, elsewhere) if before is None else before != now)
     if outdated:
-        LOG.info("%s changed at its host, so says its lock; it is fetched again", dataset_id)
+        LOG.info("%s changed at its host, so says its lock; it is fetched again", dataset.id)
         (folder / "COMPLETE.json").unlink(missing_ok=True)
         shutil.rmtree(folder / "archives", ignore_errors=True)
     if before != now:
@@ -55,10 +58,17 @@ def _follow(run: Run, dataset_id: str, lock: Lock) -> bool:
     return outdated
 
 
-def contradicts(lock: Lock, complete: Complete) -> bool:
-    """True if a fact of the lock differs from what came; facts that one side does not know do not count."""
+def contradicts(lock: Lock, complete: Complete, elsewhere: Collection[str] = ()) -> bool:
+    """True if a fact of the lock differs from what came; facts that one side does not know do not count.
+
+    Args:
+        lock: what the host held when it was asked.
+        complete: what came.
+        elsewhere: files with addresses of their own, of which a host that lists its files knows nothing.
+    """
     came = {file.path: file for file in complete.archives}
-    if lock.files and came.keys() != {file.path for file in lock.files}:
+    locked = {file.path for file in lock.files}
+    if locked and not locked <= came.keys() <= locked.union(elsewhere):
         return True
     return any(
         known is not None and seen is not None and known != seen
@@ -72,7 +82,8 @@ def contradicts(lock: Lock, complete: Complete) -> bool:
 
 
 def _pinned(dataset: Dataset) -> bool:
-    return bool(dataset.files) and all(file.sha256 for file in dataset.files)
+    named = bool(of_host(dataset).files) or dataset.host.kind in UNLISTED
+    return named and bool(dataset.files) and all(file.sha256 for file in dataset.files)
 
 
 def _complete(layout: Layout, dataset: str) -> Complete | None:
