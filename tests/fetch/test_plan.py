@@ -12,6 +12,7 @@ from medheb.core.errors import MedhebError
 from medheb.fetch import needs, plan
 from medheb.fetch.plan import Plan, SourcePlan, make_plan, require_room
 from medheb.fetch.plan_table import hours_text, print_plan, size_text
+from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 
 DIGEST = "ab" * 32
@@ -31,6 +32,12 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(needs, "find_spec", lambda name: None)
     monkeypatch.setattr(needs, "get_token", lambda: None)
     monkeypatch.setattr(needs, "secret", lambda variable, host: None)
+
+
+def printed(made: Plan) -> str:
+    stream = io.StringIO()
+    print_plan(made, Console(file=stream, width=220))
+    return stream.getvalue()
 
 
 def only(run: Run) -> SourcePlan:
@@ -80,6 +87,14 @@ def test_files_that_are_here_are_not_counted_again(tmp_path: Path) -> None:
     own.parent.mkdir(parents=True)
     own.write_bytes(bytes(100))
     assert (only(run).here, only(run).remaining_bytes) == ("some files", 5)
+    inner = make_run(tmp_path, dataset("i", files=[file("in/a.zip", 5, DIGEST), file("in/b.zip", 7)]), accept="open")
+    for place, size in (
+        (inner.layout.archive(DIGEST, "in/a.zip"), 5),
+        (inner.layout.sources / "i/archives/in/b.zip", 7),
+    ):
+        place.parent.mkdir(parents=True)
+        place.write_bytes(bytes(size))
+        assert only(inner).remaining_bytes == (7 if size == 5 else 0)
 
 
 def test_shared_archives_count_once_in_the_sum(tmp_path: Path) -> None:
@@ -163,6 +178,75 @@ def test_wrong_local_copy_blocks(tmp_path: Path, make: str, reason: str) -> None
     assert str(copy) not in source.reason + source.remedy
 
 
+def test_what_is_only_verified_is_an_own_copy_and_no_download(tmp_path: Path) -> None:
+    """Its size is told, but no hours and no bytes of the totals are its."""
+    size = 570_000_000_000
+    torrent = {"mirrors": [HOSTS["academic_torrents"]]}
+    run = make_run(
+        tmp_path,
+        dataset("a"),
+        closed("b", download_bytes=size, **torrent),
+        closed("c"),
+        closed("d", "portal", download_bytes=500),
+        closed("e", mirrors=[HOSTS["zenodo"]], download_bytes=70),
+        accept="open",
+    )
+    made = make_plan(run)
+    assert [source.own_copy for source in made.sources] == [False, True, True, False, False]
+    assert [source.download_bytes for source in made.sources] == [1000, size, None, 500, 70]
+    assert [source.remaining_bytes for source in made.sources] == [1000, 0, 0, 500, 70]
+    assert made.sources[1].hours == 0
+    assert (made.blocked.sources, made.blocked.remaining_bytes, made.blocked.remaining_unknown) == (4, 570, 0)
+    assert made.own_copies.model_dump() == {"sources": 2, "bytes": size, "unknown": 1}
+    text = printed(made)
+    assert "own: 2 sources, 570.0 GB (+ 1 of unknown size) of your own copies, verified and never downloaded" in text
+    (row,) = (line for line in text.splitlines() if " b " in line)
+    assert [cell.strip() for cell in row.split("│")[4:8]] == ["own copy", "3.0 kB", "10", ""]
+
+
+def test_a_named_copy_is_never_downloaded_even_if_it_is_not_there(tmp_path: Path) -> None:
+    run = make_run(tmp_path, dataset("a"), accept="open", local_copies={"a": str(tmp_path / "gone")})
+    source = only(run)
+    assert (source.state, source.own_copy, source.remaining_bytes) == ("blocked", True, 0)
+    assert make_plan(run).blocked.remaining_bytes == 0
+
+
+def test_a_source_waits_for_the_one_whose_files_it_uses(tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    user = dataset("user", requires=["lender"])
+    plain = {"access": "open", "redistribution": True, "show_content": True}
+
+    def state(*others: Dataset, **settings: object) -> tuple[str, str, str]:
+        made = make_plan(make_run(tmp_path, user, *others, accept="open", **settings))
+        return made.sources[0].state, made.sources[0].reason, made.sources[0].remedy
+
+    assert state() == (
+        "blocked", "needs the files of lender, which this run leaves out",
+        "Add lender to 'datasets', and one of its tasks to 'tasks' unless that is 'all'",
+    )  # fmt: skip
+    assert state(closed("lender", **plain)) == (
+        "blocked", "needs the files of lender (needs your own copy, which is verified and never fetched)",
+        "First mend lender, see there",
+    )  # fmt: skip
+    assert "(its terms have not been accepted; needs your own copy" in state(closed("lender"))[1]
+    copies = {"lender": str(copy)}
+    assert state(closed("lender", **plain), local_copies=copies)[1] == (
+        "needs the files of lender (its local copy does not exist)"
+    )
+    copy.mkdir()
+    (copy / "x").write_text("x")
+    assert state(closed("lender", **plain), local_copies=copies) == ("ready", "", "")
+    assert state(dataset("lender")) == ("ready", "", ""), "it is downloaded in the same run"
+    made = make_plan(make_run(tmp_path, user, closed("lender"), accept="open"))
+    assert (made.ready.sources, made.blocked.sources, made.blocked.remaining_bytes) == (0, 2, 1000)
+
+
+def test_two_projects_are_asked_for_in_one_folder(tmp_path: Path) -> None:
+    source = only(make_run(tmp_path, closed("a", also=[{**HOSTS["physionet"], "slug": "other-set"}])))
+    assert "Get some-set and other-set from PhysioNet" in source.remedy
+    assert source.remedy.endswith("then set 'local_copies: {a: <folder that holds both>}'")
+
+
 def test_short_disk_is_refused_and_names_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = make_run(
         tmp_path, dataset("a"), dataset("b", access="gated"), dataset("c", unpack={"include": ["*"]}), accept="open"
@@ -195,9 +279,7 @@ def test_json_reads_back_and_obeys_its_schema(tmp_path: Path) -> None:
 
 def test_table_names_every_source_with_state_and_remedy(tmp_path: Path) -> None:
     run = make_run(tmp_path, dataset("a"), closed("b"), accept="open")
-    console = Console(file=io.StringIO(), width=220)
-    print_plan(make_plan(run), console)
-    text = console.file.getvalue()
+    text = printed(make_plan(run))
     for part in (
         "2 sources of set",
         "ready",
@@ -205,7 +287,9 @@ def test_table_names_every_source_with_state_and_remedy(tmp_path: Path) -> None:
         "credentialed",
         "medheb accept b",
         "1.0 kB",
-        "blocked: 1 source, 0 B to load (+ 1 of unknown size)",
+        "own copy",
+        "blocked: 1 source, 0 B to load, 3.0 kB on disk",
+        "own: 1 source, 0 B (+ 1 of unknown size) of your own copies",
     ):
         assert part in text
 

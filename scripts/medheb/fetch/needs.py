@@ -18,9 +18,11 @@ from medheb.fetch.credentials import secret
 from medheb.fetch.hosts.portal import NAMES as PORTALS
 from medheb.fetch.hosts.portal import variable_of
 from medheb.manifest.dataset import AccessClass, Dataset
-from medheb.manifest.hosts import GitHubHost, Host, HttpsHost
+from medheb.manifest.hosts import GitHubHost, Host, HttpsHost, PhysioNetHost
 from medheb.manifest.load import Run
 
+# Hosts that nothing is ever fetched from.
+OWN_COPY_ONLY = {"physionet", "academic_torrents"}
 INSTALL = "Install it with: pip install -r envs/hubs.txt"
 
 
@@ -100,10 +102,12 @@ CLIENTS: dict[str, tuple[str, str]] = {
 
 def host_need(dataset: Dataset, host: Host) -> Need | None:
     """What stands in the way of fetching a source from one of its hosts, as far as this machine can tell."""
-    if host.kind == "physionet":
+    if isinstance(host, PhysioNetHost):
+        slugs = " and ".join(project.slug for project in (host, *dataset.also))
+        what, folder = (slugs, "folder that holds both") if dataset.also else ("it", "folder")
         return Need(
             "needs your own copy, which is verified and never fetched",
-            f"Get it from PhysioNet as a credentialed user, then set 'local_copies: {{{dataset.id}: <folder>}}'",
+            f"Get {what} from PhysioNet as a credentialed user, then set 'local_copies: {{{dataset.id}: <{folder}>}}'",
         )
     if host.kind == "portal":
         if os.environ.get(variable_of(dataset), "").strip():
@@ -126,6 +130,12 @@ def host_need(dataset: Dataset, host: Host) -> Need | None:
             f"Get them from {dataset.links[0]}, then set 'local_copies: {{{dataset.id}: <folder>}}'",
         )
     return client_need(host.kind) or token_need(dataset, host.kind)
+
+
+def is_own_copy(run: Run, dataset: Dataset) -> bool:
+    """True if a source is verified where the user has it: nothing is fetched from its hosts, or a copy is named."""
+    kinds = {host.kind for host in (dataset.host, *dataset.mirrors)}
+    return dataset.id in run.config.local_copies or kinds <= OWN_COPY_ONLY
 
 
 def client_need(kind: str) -> Need | None:

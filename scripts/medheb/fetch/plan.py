@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -13,7 +13,7 @@ from pydantic import Field
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.layout import Layout
 from medheb.core.status import read_status
-from medheb.fetch.needs import Need, host_need, local_copy_need
+from medheb.fetch.needs import Need, host_need, is_own_copy, local_copy_need
 from medheb.fetch.terms import require_accepted
 from medheb.manifest.base import Identifier, Strict
 from medheb.manifest.dataset import AccessClass, Dataset, SourceFile
@@ -36,8 +36,9 @@ class SourcePlan(Strict):
     here: Here
     reason: str = Field(description="why it is blocked, else empty")
     remedy: str = Field(description="what to do about it, else empty")
-    download_bytes: int | None = Field(ge=0, description="whole source; null if unknown")
-    remaining_bytes: int | None = Field(ge=0, description="still to download; null if unknown")
+    own_copy: bool = Field(description="only verified where the user has it, never downloaded")
+    download_bytes: int | None = Field(ge=0, description="whole source, or the user's copy of it; null if unknown")
+    remaining_bytes: int | None = Field(ge=0, description="still to download, 0 for an own copy; null if unknown")
     disk_bytes: int | None = Field(ge=0, description="unpacked and built; null if unknown")
     inodes: int | None = Field(ge=0, description="files after unpacking and building; null if unknown")
     hours: float | None = Field(ge=0, description="of the remaining bytes at the assumed bandwidth; null if unknown")
@@ -54,6 +55,14 @@ class Sum(Strict):
     inodes: int
     inodes_unknown: int
     hours: float
+
+
+class OwnCopies(Strict):
+    """Sum over the sources that are verified only, whatever their state; nothing of them is downloaded."""
+
+    sources: int
+    bytes: int = Field(description="of those whose size is known")
+    unknown: int = Field(description="sources with unknown size")
 
 
 class Shortage(Strict):
@@ -78,6 +87,7 @@ class Plan(Strict):
     ready: Sum
     blocked: Sum
     present: int
+    own_copies: OwnCopies
     shortage: Shortage | None
 
 
@@ -87,7 +97,7 @@ def make_plan(run: Run) -> Plan:
     Sizes are sums of what is known, with the count of what is not; so they are lower bounds.
     """
     speed = run.config.transfer.bandwidth_mbit
-    work = {key: _remaining(run.layout, dataset) for key, dataset in run.datasets.items()}
+    work = {key: _remaining(run, dataset) for key, dataset in run.datasets.items()}
     sources = [_source(run, dataset, work[key], speed) for key, dataset in run.datasets.items()]
     free_bytes, free_inodes = free_space(run.layout.sources)
     ready = [source for source in sources if source.state == "ready"]
@@ -100,6 +110,7 @@ def make_plan(run: Run) -> Plan:
         ready=_sum(ready, work, speed),
         blocked=_sum([source for source in sources if source.state == "blocked"], work, speed),
         present=sum(source.state == "present" for source in sources),
+        own_copies=_own_copies([source for source in sources if source.own_copy]),
         shortage=_shortage(run, ready, work, free_bytes, free_inodes),
     )
 
@@ -143,9 +154,11 @@ def is_complete(layout: Layout, dataset: str) -> bool:
     return fetched and folder.is_dir()
 
 
-def _remaining(layout: Layout, dataset: Dataset) -> dict[str, int] | None:
+def _remaining(run: Run, dataset: Dataset) -> dict[str, int] | None:
     """Bytes still to download, by what identifies the content; None if sizes are unknown."""
-    here = {file.path for file in dataset.files if _file_is_here(layout, dataset.id, file)}
+    if is_own_copy(run, dataset):
+        return {}
+    here = {file.path for file in dataset.files if _file_is_here(run.layout, dataset.id, file)}
     sizes = {file.path: file.bytes for file in dataset.files}
     known = {path: size for path, size in sizes.items() if size is not None}
     complete = bool(sizes) and len(known) == len(sizes)
@@ -160,7 +173,7 @@ def _remaining(layout: Layout, dataset: Dataset) -> dict[str, int] | None:
 def _file_is_here(layout: Layout, dataset: str, file: SourceFile) -> bool:
     places = [layout.source_files(dataset).with_name("archives") / file.path]
     if file.sha256:
-        places.append(layout.archive(file.sha256, file.path.rsplit("/", 1)[-1]))
+        places.append(layout.archive(file.sha256, file.path))
     return file.bytes is not None and any(place.is_file() and place.stat().st_size == file.bytes for place in places)
 
 
@@ -178,6 +191,7 @@ def _source(run: Run, dataset: Dataset, work: Mapping[str, int] | None, speed: f
         host=host,
         state=state,
         here=here,
+        own_copy=is_own_copy(run, dataset),
         reason="; ".join(need.reason for need in needs),
         remedy=". ".join(need.remedy for need in needs),
         download_bytes=whole if dataset.download_bytes is None else dataset.download_bytes,
@@ -199,6 +213,23 @@ def _here(run: Run, dataset: Dataset) -> Here:
 
 def _usable_host(run: Run, dataset: Dataset) -> tuple[str, list[Need]]:
     """Kind of the host that would serve, and all that stands in the way of it, in the order to mend it."""
+    kind, needs = _own_needs(run, dataset)
+    return kind, needs + [need for other in dataset.requires for need in _required_needs(run, dataset, other)]
+
+
+def _required_needs(run: Run, dataset: Dataset, other: str) -> list[Need]:
+    """What stands in the way of a source that ``dataset`` uses files of, told as its obstacle."""
+    reason = f"needs the files of {other}"
+    if other not in run.datasets:
+        remedy = f"Add {other} to 'datasets', and one of its tasks to 'tasks' unless that is 'all'"
+        return [Need(f"{reason}, which this run leaves out", remedy)]
+    needs = _own_needs(run, run.datasets[other])[1]
+    if not needs:
+        return []
+    return [Need(f"{reason} ({'; '.join(need.reason for need in needs)})", f"First mend {other}, see there")]
+
+
+def _own_needs(run: Run, dataset: Dataset) -> tuple[str, list[Need]]:
     kind = dataset.host.kind
     needs: list[Need | None] = []
     try:
@@ -214,6 +245,14 @@ def _usable_host(run: Run, dataset: Dataset) -> tuple[str, list[Need]]:
             kind, first = mirrors[0], None
         needs.append(first)
     return kind, [need for need in needs if need is not None]
+
+
+def _own_copies(sources: Sequence[SourcePlan]) -> OwnCopies:
+    return OwnCopies(
+        sources=len(sources),
+        bytes=sum(source.download_bytes or 0 for source in sources),
+        unknown=sum(source.download_bytes is None for source in sources),
+    )
 
 
 def _hours(size: int, speed: float) -> float:

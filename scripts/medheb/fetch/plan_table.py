@@ -6,9 +6,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from medheb.fetch.plan import Plan, SourcePlan, Sum
+from medheb.fetch.plan import OwnCopies, Plan, SourcePlan, Sum
 
 UNKNOWN = "?"
+OWN = "own copy"
 STYLES = {"ready": "green", "present": "dim", "blocked": "yellow"}
 STEPS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -50,10 +51,10 @@ def print_plan(plan: Plan, console: Console) -> None:
             source.id,
             source.access,
             source.host,
-            size_text(source.remaining_bytes),
+            OWN if source.own_copy else size_text(source.remaining_bytes),
             size_text(source.disk_bytes),
             UNKNOWN if source.inodes is None else f"{source.inodes:,}",
-            hours_text(source.hours),
+            "" if source.own_copy else hours_text(source.hours),
             f"[{STYLES[source.state]}]{_state_text(source)}[/]",
             escape(f"{source.reason}. {source.remedy}" if source.reason else ""),
         )
@@ -61,7 +62,17 @@ def print_plan(plan: Plan, console: Console) -> None:
     for title, total in (("ready", plan.ready), ("blocked", plan.blocked)):
         console.print(f"{title:>8}: {_sum_text(total)}", markup=False, highlight=False, soft_wrap=True)
     console.print(f" present: {plan.present} sources", markup=False, highlight=False)
+    console.print(f"     own: {_own_text(plan.own_copies)}", markup=False, highlight=False, soft_wrap=True)
     console.print(f"    free: {size_text(plan.free_bytes)} on disk", markup=False, highlight=False)
+
+
+def _own_text(own: OwnCopies) -> str:
+    size = size_text(own.bytes) + (f" (+ {own.unknown} of unknown size)" if own.unknown else "")
+    return f"{_sources_text(own.sources)}, {size} of your own copies, verified and never downloaded"
+
+
+def _sources_text(count: int) -> str:
+    return f"{count} source{'' if count == 1 else 's'}"
 
 
 def _state_text(source: SourcePlan) -> str:
@@ -69,7 +80,7 @@ def _state_text(source: SourcePlan) -> str:
 
 
 def _sum_text(total: Sum) -> str:
-    parts = [f"{total.sources} source{'' if total.sources == 1 else 's'}"]
+    parts = [_sources_text(total.sources)]
     for text, unknown in (
         (f"{size_text(total.remaining_bytes)} to load", total.remaining_unknown),
         (f"{size_text(total.disk_bytes)} on disk", total.disk_unknown),
