@@ -19,7 +19,7 @@ from medheb.fetch.complete import Complete, common_root, read_complete, whole, w
 from medheb.fetch.expected import Check, Expected, expected_of, manifest_file
 from medheb.fetch.http import first_of
 from medheb.fetch.limits import fetch_all
-from medheb.fetch.listing import UNLISTED, by_address, compare, of_host
+from medheb.fetch.listing import UNLISTED, by_address, compare, of_host, open_ended
 from medheb.fetch.names import NameGuard
 from medheb.fetch.package import clear_dead_attempts
 from medheb.fetch.remote import HostClient, RemoteFile, client_for
@@ -96,10 +96,10 @@ def is_archive(path: str) -> bool:
 
 
 def _is_complete(marker: Path, folder: Path, dataset: Dataset) -> bool:
-    listed = bool(of_host(dataset).files) or dataset.host.kind in UNLISTED
-    if not whole(marker, folder, dataset.host, dataset.files if listed else (), dataset.unpack):
+    more = open_ended(dataset)
+    if not whole(marker, folder, dataset.host, () if more else dataset.files, dataset.unpack):
         return False
-    if listed:
+    if not more:
         return True
     # The host says what else there is; the files that the manifest names must be among what came.
     complete, names = read_complete(marker), {file.path for file in dataset.files}

@@ -10,7 +10,7 @@ from medheb.core.errors import MedhebError
 from medheb.core.files import write_text
 from medheb.core.layout import Layout
 from medheb.fetch.complete import Complete, read_complete
-from medheb.fetch.listing import UNLISTED, by_address, of_host
+from medheb.fetch.listing import by_address, open_ended
 from medheb.fetch.lock import Lock, lock_file, read_lock
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
@@ -82,8 +82,7 @@ def contradicts(lock: Lock, complete: Complete, elsewhere: Collection[str] = ())
 
 
 def _pinned(dataset: Dataset) -> bool:
-    named = bool(of_host(dataset).files) or dataset.host.kind in UNLISTED
-    return named and bool(dataset.files) and all(file.sha256 for file in dataset.files)
+    return not open_ended(dataset) and bool(dataset.files) and all(file.sha256 for file in dataset.files)
 
 
 def _complete(layout: Layout, dataset: str) -> Complete | None:

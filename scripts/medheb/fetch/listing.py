@@ -25,6 +25,11 @@ def by_address(dataset: Dataset) -> Dataset:
     return dataset.model_copy(update={"files": tuple(file for file in dataset.files if file.url)})
 
 
+def open_ended(dataset: Dataset) -> bool:
+    """True if the manifest names no file of its host, so that all that the host lists is wanted."""
+    return not of_host(dataset).files and dataset.host.kind not in UNLISTED
+
+
 def wanted(dataset: Dataset, offered: Iterable[RemoteFile], host: str) -> list[RemoteFile]:
     """Of the files that a host offers those that the manifest names, all if it names none; sorted by path.
 
