@@ -260,6 +260,9 @@ def test_short_disk_is_refused_and_names_the_source(tmp_path: Path, monkeypatch:
     assert refused.value.where == "source c"
     assert "does not fit into" in refused.value.fault
     assert "paths" in refused.value.remedy
+    pieces = dataset("d", unpack={"include": ["*"], "remote": True})
+    monkeypatch.setattr(plan, "free_space", lambda folder: (3000, 100))
+    require_room(make_plan(make_run(tmp_path, pieces, accept="open")))
     monkeypatch.setattr(plan, "free_space", lambda folder: (10**9, 19))
     short = make_plan(run).shortage
     assert short is not None

@@ -277,6 +277,12 @@ def _sum(sources: Iterable[SourcePlan], work: Mapping[str, Mapping[str, int] | N
     )
 
 
+def _room(dataset: Dataset, download: int, disk: int) -> int:
+    if dataset.unpack is None:
+        return max(download, disk)  # files that are not unpacked are part of disk_bytes already
+    return disk if dataset.unpack.remote else download + disk  # an archive that is read in pieces is not kept
+
+
 def _shortage(
     run: Run,
     ready: Iterable[SourcePlan],
@@ -292,8 +298,7 @@ def _shortage(
         fresh = {key: size for key, size in (work[source.id] or {}).items() if key not in counted}
         counted.update(fresh)
         download, disk = sum(fresh.values()), source.disk_bytes or 0
-        # Files that are not unpacked are part of disk_bytes already.
-        needed += download + disk if run.datasets[source.id].unpack else max(download, disk)
+        needed += _room(run.datasets[source.id], download, disk)
         files += source.inodes or 0
         if needed > free_bytes:
             return Shortage(source=source.id, folder=folder, what="bytes", needed=needed, free=free_bytes)
