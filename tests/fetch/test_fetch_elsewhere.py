@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 from dispatch_samples import a_run, content, delivered, loose, pinned
+from hub_samples import clean_home
 from servers.figshare import put_article
+from servers.modelscope import REPOSITORY, REVISION, Scope
 from servers.plain import Loopback, loopback
 from servers.ranges import RangeServer, range_server
 from servers.zenodo import put_record
@@ -21,13 +23,14 @@ from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.fetch import sessions
 from medheb.fetch.complete import read_complete
+from medheb.fetch.hosts.modelscope import SETTINGS
 from medheb.fetch.lock import LockedFile, lock_file, make_lock
 from medheb.fetch.probe import probe
 from medheb.fetch.remote import RemoteFile, client_for
 from medheb.fetch.source import fetch_source
 from medheb.manifest.config import Transfer
 from medheb.manifest.dataset import SourceFile, Unpack
-from medheb.manifest.hosts import FigshareHost, GitHubHost, HttpsHost, ZenodoHost
+from medheb.manifest.hosts import FigshareHost, GitHubHost, Host, HttpsHost, ModelScopeHost, ZenodoHost
 from medheb.manifest.load import Run
 
 ZENODO = ZenodoHost(kind="zenodo", record="77")
@@ -160,9 +163,9 @@ def test_named_files_of_host_and_addresses(server: Loopback, layout: Layout) -> 
     assert len(server.requests) == asked
 
 
-def only_addresses(server: Loopback, layout: Layout, *names: str, **changes: Any) -> Run:
+def only_addresses(server: Loopback, layout: Layout, *names: str, host: Host = ZENODO, **changes: Any) -> Run:
     server.files |= {f"/elsewhere/{name}": name.encode() * 9 for name in names}
-    return a_run(layout, ZENODO, *(at(f"{server.url}/elsewhere/{name}", loose(name)) for name in names), **changes)
+    return a_run(layout, host, *(at(f"{server.url}/elsewhere/{name}", loose(name)) for name in names), **changes)
 
 
 def test_manifest_with_addresses_only_takes_all_else_that_the_host_lists(server: Loopback, layout: Layout) -> None:
@@ -177,11 +180,8 @@ def test_manifest_with_addresses_only_takes_all_else_that_the_host_lists(server:
 
 
 def test_host_that_lists_nothing_is_not_asked_for_more(server: Loopback, layout: Layout) -> None:
-    run = only_addresses(server, layout, "q.csv")
-    dataset = run.datasets["sample"]
-    run.datasets["sample"] = dataset.model_copy(
-        update={"host": HttpsHost(kind="https", base="https://example.org/data/")}
-    )
+    host = HttpsHost(kind="https", base="https://example.org/data/")
+    run = only_addresses(server, layout, "q.csv", host=host)
     assert delivered(run) == {"q.csv": b"q.csv" * 9}
     asked = len(server.requests)
     delivered(run)
@@ -263,3 +263,21 @@ def put_lock(run: Run, bodies: Mapping[str, bytes]) -> None:
     path = lock_file(run, "sample")
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, make_lock(run.datasets["sample"], files, "2026-01-01").model_dump(mode="json"))
+
+
+def test_addresses_beside_a_hub(
+    server: Loopback, layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The shape of M3D: archives that the hub lists, a table from elsewhere."""
+    pytest.importorskip("modelscope_hub", reason="optional client modelscope-hub is not installed")
+    clean_home(tmp_path, monkeypatch)
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    host = ModelScopeHost(kind="modelscope", repository=REPOSITORY, revision=REVISION, include=("cases/*",))
+    with Scope({"cases/1.zip": zipped({"1/2.png": b"two"}), "cases/all.json": b"{}", "README.md": b"no"}) as site:
+        monkeypatch.setenv("MODELSCOPE_ENDPOINT", site.api.url)
+        run = only_addresses(server, layout, "q.csv", host=host, unpack=Unpack(include=("*",), max_bytes=1000))
+        assert delivered(run) == {"1/2.png": b"two", "cases/all.json": b"{}", "q.csv": b"q.csv" * 9}
+        asked = len(site.api.requests)
+        delivered(run)
+        assert len(site.api.requests) == asked
