@@ -20,6 +20,7 @@ from medheb.core.errors import MedhebError
 from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.task import Task
+from medheb.models.load import vector_settings
 
 STEPS = {
     "fetch": "medheb.fetch.source",
@@ -95,23 +96,37 @@ class Plan:
     def fetch_settings(self, dataset: str) -> str:
         """Host, files and unpack rules of a source."""
         manifest = self.run.datasets[dataset]
-        return json_digest(manifest.model_dump(mode="json", include={"host", "files", "unpack"}))[:16]
+        return json_digest(
+            manifest.model_dump(mode="json", exclude_defaults=True, include={"host", "files", "unpack"})
+        )[:16]
 
     def build_settings(self, dataset: str) -> str:
         """Recipe, version and options of a source."""
-        return json_digest(self.run.datasets[dataset].model_dump(mode="json", include={"recipe", "images"}))[:16]
+        return json_digest(
+            self.run.datasets[dataset].model_dump(mode="json", exclude_defaults=True, include={"recipe", "images"})
+        )[:16]
 
     def index_settings(self, index: str) -> str:
         """Row of the task table and the sampling seed."""
-        return json_digest([self._by_index(index).model_dump(mode="json", exclude={"note"}), self.run.config.seed])[:16]
+        return json_digest(
+            [
+                self._by_index(index).model_dump(mode="json", exclude_defaults=True, exclude={"note"}),
+                self.run.config.seed,
+            ]
+        )[:16]
 
     def model_settings(self, model: str) -> str:
-        """Adapter of a model."""
-        return json_digest(self.run.models[model].adapter.model_dump(mode="json"))[:16]
+        """Where a model's weights come from."""
+        weights = [entry.model_dump(mode="json", exclude_defaults=True) for entry in self.run.models[model].weights()]
+        return json_digest(weights)[:16]
+
+    def vector_settings(self, model: str) -> str:
+        """What of a model's manifest decides its vectors and its bridge."""
+        return json_digest(vector_settings(self.run.models[model]))[:16]
 
     def embed_settings(self, model: str) -> str:
         """Adapter of a model, and what of the protocol changes an input."""
-        return json_digest([self.model_settings(model), self.run.protocol.text_cleaning])[:16]
+        return json_digest([self.vector_settings(model), self.run.protocol.text_cleaning])[:16]
 
     def evaluate_settings(self) -> str:
         """Protocol, seed and interval options."""

@@ -19,7 +19,7 @@ rule fit_bridge:
         mem_mb=4000,
         runtime=60,
     params:
-        settings=lambda wildcards: PLAN.model_settings(wildcards.model),
+        settings=lambda wildcards: PLAN.vector_settings(wildcards.model),
         code=lambda _: PLAN.code("bridge"),
     shell:
         "medheb bridge {wildcards.model} --threads {threads} > {log} 2>&1"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
@@ -37,9 +37,27 @@ def fingerprint(model: Model, layout: Layout) -> str:
         MedhebError: the model needs a bridge that has not been fitted.
     """
     bridge = read_bridge(layout.bridge(model.id))[1] if model.bridge else None
-    # Batch size does not change a vector (see towers.py), so it does not change the fingerprint.
-    adapter = model.adapter.model_dump(mode="json", exclude={"batch_size"})
-    return json_digest([model.id, adapter, ADAPTER_VERSIONS[model.adapter.name], bridge, "float32"])
+    return json_digest([*vector_settings(model), bridge, "float32"])
+
+
+def vector_settings(model: Model) -> list[Any]:
+    """What of a model's manifest decides its vectors: not its licence, its host, or how its package is unpacked.
+
+    Defaults are left out, so that an option added later changes no fingerprint. Batch size does not
+    change a vector (see towers.py).
+    """
+    adapter = model.adapter.model_dump(mode="json", exclude_defaults=True, exclude={"batch_size"})
+    return [model.id, ADAPTER_VERSIONS[model.adapter.name], _weights_by_digest(adapter)]
+
+
+def _weights_by_digest(settings: dict[str, Any]) -> dict[str, Any]:
+    reduced: dict[str, Any] = {}
+    for key, value in settings.items():
+        if key == "weights":
+            reduced[key] = value["file"]["sha256"]
+        else:
+            reduced[key] = _weights_by_digest(value) if isinstance(value, dict) else value
+    return reduced
 
 
 def load_towers(model: Model, layout: Layout) -> tuple[ImageEncoder, TextEncoder]:
