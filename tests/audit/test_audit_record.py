@@ -261,6 +261,18 @@ def test_an_archive_without_digest_takes_the_one_that_fetch_saw(bench: Bench) ->
     assert read_source_record(path).archives == {"alpha.whl": sha256_bytes(b"alpha")}
 
 
+def test_a_manifest_that_names_no_file_of_its_host_leaves_them_open(bench: Bench) -> None:
+    manifest = bench.run.datasets["alpha"]
+    (known,) = manifest.files
+    elsewhere = known.model_copy(update={"path": "q.csv", "url": "https://example.org/q.csv"})
+    bench.run.datasets["alpha"] = manifest.model_copy(update={"files": (elsewhere,)})
+    marker = marker_of(manifest).model_copy(update={"archives": (known, elsewhere)})
+    write_complete(bench.layout.sources / "alpha" / "COMPLETE.json", marker)
+    record_digests(bench.run, "alpha")
+    record = read_source_record(bench.layout.audit / "alpha" / "digests.json")
+    assert record.archives == dict.fromkeys(("alpha.whl", "q.csv"), sha256_bytes(b"alpha"))
+
+
 def test_roots_need_every_record(bench: Bench) -> None:
     with pytest.raises(MedhebError, match=r"alpha/digests\.json: is missing.*snakemake audit"):
         write_roots(bench.run)

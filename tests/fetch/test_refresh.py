@@ -214,3 +214,13 @@ def test_faulty_answers_and_locks_are_refused(tmp_path: Path, host: Host) -> Non
     lock_file(run, "a").write_text(json.dumps({"dataset": "a"}))
     with pytest.raises(MedhebError, match=r"a\.json: key 'host' is missing"):
         refresh(run, "a")
+
+
+@pytest.mark.parametrize(("named", "locked"), [([], ["a.zip", "b.zip"]), ([file("a.zip", 10)], ["a.zip"])])
+def test_files_with_addresses_of_their_own_are_not_the_hosts(
+    tmp_path: Path, host: Host, named: list[dict[str, Any]], locked: list[str]
+) -> None:
+    elsewhere = file("q.csv", None) | {"url": "https://example.org/q.csv"}
+    result = refresh(run_of(tmp_path, dataset("a", "zenodo", files=[*named, elsewhere])), "a")
+    assert [entry.path for entry in result.lock.files] == locked
+    assert result.against_manifest == ()

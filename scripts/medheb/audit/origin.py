@@ -5,6 +5,7 @@ from __future__ import annotations
 from medheb.audit.tree import something_at
 from medheb.core.errors import MedhebError
 from medheb.fetch.complete import read_complete
+from medheb.fetch.listing import open_ended
 from medheb.manifest.load import Run
 
 UNKNOWN = "unknown"  # nobody has published or seen a digest; said openly, so that the root says it too
@@ -23,13 +24,13 @@ def archive_digests(run: Run, dataset: str) -> dict[str, str]:
     marker = run.layout.source_files(dataset).with_name("COMPLETE.json")
     if not something_at(marker):
         return pinned
-    files = run.datasets[dataset].files
-    accepted = {(file.path, other.sha256) for file in files for other in file.accepted}
+    manifest = run.datasets[dataset]
+    accepted = {(file.path, other.sha256) for file in manifest.files for other in file.accepted}
     found = dict(pinned)
     for archive in read_complete(marker).archives:
         seen = archive.sha256 or UNKNOWN
-        # A manifest that names no files leaves it to the host which there are.
-        wanted = pinned.get(archive.path) if files else UNKNOWN
+        # A manifest that names no files of its host leaves it to the host which there are.
+        wanted = pinned.get(archive.path, UNKNOWN if open_ended(manifest) else None)
         if wanted not in {UNKNOWN, seen} and (archive.path, seen) not in accepted:
             raise MedhebError(
                 marker,

@@ -12,6 +12,7 @@ from rich.console import Console
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.fetch.accept import selected
+from medheb.fetch.listing import by_address
 from medheb.fetch.lock import Lock, LockedFile, lock_file, make_lock, read_lock
 from medheb.fetch.probe import PROBED, probe
 from medheb.fetch.remote import RemoteFile, client_for
@@ -115,9 +116,13 @@ def _seen(dataset: Dataset, listed: list[RemoteFile], transfer: Transfer) -> lis
 
 def _wanted(dataset: Dataset, seen: list[LockedFile]) -> tuple[list[LockedFile], list[str]]:
     """Files that the manifest names (all if it names none), and names that the host lacks."""
-    if not dataset.files:
-        return seen, []
-    names = {file.path for file in dataset.files}
+    elsewhere: set[str] = set()
+    if dataset.host.kind in LISTING_KINDS:
+        # The host knows nothing of files with addresses of their own.
+        elsewhere = {file.path for file in by_address(dataset).files}
+    names = {file.path for file in dataset.files} - elsewhere
+    if not names:
+        return [file for file in seen if file.path not in elsewhere], []
     return [file for file in seen if file.path in names], sorted(names - {file.path for file in seen})
 
 

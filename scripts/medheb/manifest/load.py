@@ -152,6 +152,10 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         for source in task.sources:
             if source not in datasets:
                 raise MedhebError(folder / "tasks.tsv", f"task {task.task} names source '{source}'", _known(datasets))
+    for dataset in datasets.values():
+        for source in dataset.requires:
+            if source not in datasets:
+                raise MedhebError(folder / "datasets" / f"{dataset.id}.yaml", f"requires '{source}'", _known(datasets))
     for model in models.values():
         for source in model.bridge.train_sources if model.bridge else ():
             if source not in datasets:
@@ -170,6 +174,7 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         bridge = models[key].bridge
         needed.update(bridge.train_sources if bridge else ())
     kept = chosen | needed if config.tasks == "all" else needed
+    kept |= {other for key in kept for other in datasets[key].requires}
     protocol_path = protocols / f"{config.protocol}.yaml"
     return Run(
         config=config,
