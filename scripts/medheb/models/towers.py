@@ -7,6 +7,7 @@ depend on what else was in the batch; a resumed run gives the same bits.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from math import isqrt
 from pathlib import Path
@@ -57,7 +58,7 @@ def network_input(image: Image.Image, tower: ImageTower) -> NDArray[np.float32]:
     return np.ascontiguousarray(normalised.transpose(2, 0, 1), dtype=np.float32)
 
 
-class BatchedImageEncoder:
+class BatchedImageEncoder(ABC):
     """Runs a network over images in batches of one fixed size; the last batch is padded."""
 
     def __init__(self, network: torch.nn.Module, tower: ImageTower, batch_size: int) -> None:
@@ -65,9 +66,9 @@ class BatchedImageEncoder:
         self.tower = tower
         self.batch_size = batch_size
 
+    @abstractmethod
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
-        """[b, 3, size, size] to [b, d]; a subclass says how."""
-        raise NotImplementedError
+        """[b, 3, size, size] to [b, d]."""
 
     @torch.inference_mode()
     def __call__(self, images: Iterable[Image.Image]) -> Vectors:
