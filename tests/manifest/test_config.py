@@ -38,6 +38,8 @@ def test_later_files_win_key_by_key(tmp_path: Path) -> None:
         ("manifests: ../other", r"c\.yaml: key 'manifests' is '\.\./other'\. Allowed: a path inside its folder"),
         ("embed: {shard_inputs: 0}", r"key 'embed\.shard_inputs' is 0\. Allowed: greater than or equal to 1"),
         ("datasets: ct_a", r"c\.yaml: key 'datasets' is 'ct_a'\. Allowed: 'all', or a list such as \[ct_a\]$"),
+        ("seed: 1\nseed: 2", r"c\.yaml: is not valid YAML at line 2: key 'seed' stands twice"),
+        ("paths: 5", r"key 'paths' is 5\. Allowed: a valid set of keys and values$"),
         ("a: [1", r"c\.yaml: is not valid YAML at line"),
         ("- a\n- b", r"c\.yaml: does not hold keys and values"),
     ],
@@ -90,6 +92,9 @@ def test_wrong_task_names_its_row(tmp_path: Path) -> None:
         load_tasks(tmp_path / "tasks.tsv")
     (tmp_path / "tasks.tsv").write_text("\n".join([lines[0], lines[1], lines[1]]))
     with pytest.raises(MedhebError, match="row 3: repeats task or index"):
+        load_tasks(tmp_path / "tasks.tsv")
+    (tmp_path / "tasks.tsv").write_text("\n".join([lines[0], lines[1] + "\tmore"]))
+    with pytest.raises(MedhebError, match="row 2: has more or fewer columns than the head"):
         load_tasks(tmp_path / "tasks.tsv")
     (tmp_path / "tasks.tsv").write_text("task\tform\n")
     with pytest.raises(MedhebError, match="has columns"):

@@ -64,9 +64,24 @@ def describe_faults(error: ValidationError, where: str | Path) -> MedhebError:
         elif "pattern" in context:
             remedy = f"Allowed: text that matches {context['pattern']}"
         else:
-            remedy = f"Allowed: {fault['msg'].removeprefix('Input should be ').removeprefix('Value error, ')}"
+            allowed = fault["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+            remedy = f"Allowed: {allowed.split(' or instance of ')[0].replace('dictionary', 'set of keys and values')}"
     more = f" (and {len(faults) - 1} more faults in this file)" if len(faults) > 1 else ""
     return MedhebError(where, problem, remedy + more)
+
+
+class _UniqueKeys(yaml.SafeLoader):
+    """The safe loader, but a key that stands twice is an error: which of the two was meant?"""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A mapping without repeated keys (merged ones, ``<<``, may be overridden)."""
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                raise yaml.MarkedYAMLError(problem=f"key '{key}' stands twice", problem_mark=key_node.start_mark)
+            seen.add(key)
+        return dict(super().construct_mapping(node, deep))
 
 
 def read_yaml(path: Path) -> Any:
@@ -76,13 +91,14 @@ def read_yaml(path: Path) -> Any:
         MedhebError: missing or not YAML; names the line.
     """
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.load(path.read_text(encoding="utf-8"), Loader=_UniqueKeys)  # noqa: S506 - a SafeLoader
     except FileNotFoundError:
         raise MedhebError(path, "does not exist", "Check the path; it is relative to the folder you run in") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f" at line {mark.line + 1}" if mark else ""
-        raise MedhebError(path, f"is not valid YAML{line}", "Correct the syntax there") from error
+        problem = getattr(error, "problem", None) or "it is not UTF-8 text"
+        raise MedhebError(path, f"is not valid YAML{line}: {problem}", "Correct it there") from error
 
 
 def read_json(path: Path, remedy: str) -> Any:

@@ -107,6 +107,10 @@ def load_tasks(path: Path) -> dict[str, Task]:
         raise MedhebError(path, f"has columns {rows.fieldnames}", f"Allowed: {', '.join(TASK_COLUMNS)}")
     tasks: dict[str, Task] = {}
     for number, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise MedhebError(
+                f"{path} row {number}", "has more or fewer columns than the head", "Separate by single tabs"
+            )
         fields = {**row, "sources": tuple((row["sources"] or "").split("+")), "image_root": row["image_root"] or None}
         task = validate(Task, fields, f"{path} row {number}")
         if task.task in tasks or any(task.index == other.index for other in tasks.values()):
