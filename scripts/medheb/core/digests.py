@@ -51,8 +51,21 @@ def pixel_digest(content: bytes) -> str:
         mode = image.mode
         width, height = image.size
         samples = image.tobytes()
-    head = f"{PIXEL_TAG}|{mode}|{width}|{height}|".encode()
-    return f"{PIXEL_TAG}:{sha256_bytes(head + samples)}"
+    return samples_digest(mode, width, height, samples)
+
+
+def samples_digest(mode: str, width: int, height: int, samples: bytes) -> str:
+    """L2 digest of a picture in memory; equal to :func:`pixel_digest` of any lossless file of it.
+
+    Args:
+        mode: as Pillow names it.
+        width: pixels.
+        height: pixels.
+        samples: row by row, as Pillow's ``tobytes`` gives them.
+    """
+    digest = hashlib.sha256(f"{PIXEL_TAG}|{mode}|{width}|{height}|".encode())
+    digest.update(samples)
+    return f"{PIXEL_TAG}:{digest.hexdigest()}"
 
 
 def canonical_json(content: Any) -> bytes:

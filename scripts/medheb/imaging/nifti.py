@@ -1,9 +1,10 @@
-"""NIfTI reader: header first, then voxels slice by slice, never as float64."""
+"""NIfTI reader: header first through nibabel, then voxels slice by slice in one pass, never as float64."""
 
 from __future__ import annotations
 
 import re
-import zlib
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,22 @@ import nibabel
 import numpy as np
 from nibabel.filebasedimages import ImageFileError
 from nibabel.spatialimages import HeaderDataError
+from nibabel.volumeutils import apply_read_scaling
 
 from medheb.core.errors import MedhebError
-from medheb.imaging.volume import MAX_VOLUME_BYTES, Volume, canonical, check_declared
+from medheb.imaging.stored import StoredVolume, kept_dtype, usable
+from medheb.imaging.streams import (
+    GET_AGAIN,
+    READ_FAULTS,
+    check_room,
+    first_line,
+    is_gzip,
+    open_bytes,
+    read_blocks,
+)
+from medheb.imaging.volume import MAX_VOLUME_BYTES, Array, Volume, check_declared
 
 SUFFIXES = (".nii", ".nii.gz")
-# Deflate cannot shrink zeros by more than 1032 : 1, so a larger claim is a lie about the content.
-MAX_GZIP_RATIO = 1032
-HEADER_ROOM = 1 << 20
-GET_AGAIN = "Delete it and fetch the source again"
 LABEL_ENTRY = re.compile(r'<Label\b[^>]*\bKey="(\d+)"[^>]*>\s*(?:<!\[CDATA\[)?\s*([^\]<]*?)\s*(?:\]\]>)?\s*</Label>')
 
 
@@ -27,54 +35,79 @@ def _open(path: Path) -> Any:
     """The lazily loaded image; no voxel is read."""
     if not path.name.endswith(SUFFIXES):
         raise MedhebError(path, "is not named like a NIfTI volume", f"Allowed endings: {', '.join(SUFFIXES)}")
-    if not path.is_file():
-        raise MedhebError(path, "does not exist", "Fetch the source again, or correct the path in its manifest")
     try:
-        image = nibabel.load(path, keep_file_open=True)
-    except (
-        ImageFileError,
-        HeaderDataError,
-        EOFError,
-        OSError,
-        ValueError,
-        zlib.error,
-    ) as error:
-        raise MedhebError(path, f"is not a readable NIfTI volume ({_first_line(error)})", GET_AGAIN) from error
+        image = nibabel.load(path)
+    except FileNotFoundError as error:
+        raise MedhebError(
+            path, "does not exist", "Fetch the source again, or correct the path in its manifest"
+        ) from error
+    except PermissionError as error:
+        raise MedhebError(path, "may not be read by this user", "Give read permission on the file") from error
+    except (ImageFileError, HeaderDataError, *READ_FAULTS) as error:
+        raise MedhebError(path, f"is not a readable NIfTI volume ({first_line(error)})", GET_AGAIN) from error
     if not isinstance(image, nibabel.Nifti1Image):
         raise MedhebError(path, f"is a {type(image).__name__}, not a NIfTI volume", GET_AGAIN)
     return image
 
 
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+def _planes(
+    path: Path,
+    offset: int,
+    shape: tuple[int, ...],
+    stored: np.dtype[Any],
+    scale: tuple[float, float],
+    packed: bool,
+    indices: Sequence[int],
+) -> Iterator[Array]:
+    """Slices across the last axis, each (I, J), scaled once."""
+    kept = np.float32 if scale != (1, 0) else kept_dtype(stored)
+    # The file's first axis runs fastest, so a slice is stored as (J, I).
+    blocks = read_blocks(
+        path, offset, (shape[1], shape[0]), stored, indices, partial(open_bytes, path, packed), seekable=not packed
+    )
+    for block in blocks:
+        # In float64, as nibabel does it, but one slice at a time.
+        scaled = apply_read_scaling(block, *(np.float64(number) for number in scale))
+        yield scaled.astype(kept, copy=False).T
 
 
-def read_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Volume:
-    """Read a three-dimensional NIfTI file in RAS order.
+def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
+    """Read and check the header of a three-dimensional NIfTI file.
 
-    Stored integers of up to 32 bits without scaling keep their type; everything else becomes float32.
+    Slices come as stored, with the header's slope and intercept applied once. Stored integers of up to 32 bits
+    without scaling keep their type; everything else becomes float32, slice by slice.
 
     Raises:
-        MedhebError: missing, not NIfTI, not three-dimensional, colour, larger than ``max_bytes`` or than the
-            file can hold, or cut off.
+        MedhebError: missing, unreadable, not NIfTI, not three-dimensional, colour, larger than ``max_bytes`` or
+            than the file can hold.
     """
     image = _open(path)
     header = image.header
     stored = header.get_data_dtype()
     shape = tuple(int(length) for length in header.get_data_shape())
-    declared = check_declared(str(path), shape, stored, max_bytes)
-    ratio = MAX_GZIP_RATIO if path.name.endswith(".gz") else 1
-    if declared > path.stat().st_size * ratio + (HEADER_ROOM if ratio > 1 else 0):
-        raise MedhebError(path, f"declares {declared} bytes of voxels, more than it can hold", GET_AGAIN)
-    slope, intercept = image.dataobj.slope, image.dataobj.inter
-    plain = slope == 1 and intercept == 0 and stored.kind in "iu" and stored.itemsize <= 4
-    array = np.empty(shape, dtype=stored.newbyteorder("=") if plain else np.float32, order="F")
-    try:
-        for index in range(shape[2]):
-            array[:, :, index] = image.dataobj[:, :, index]
-    except (EOFError, OSError, ValueError, zlib.error) as error:
-        raise MedhebError(path, f"ends or breaks at slice {index} of {shape[2]}", GET_AGAIN) from error
-    return canonical(array, np.asarray(image.affine, dtype=np.float64), str(path))
+    packed = is_gzip(path)
+    check_room(path, check_declared(str(path), shape, stored, max_bytes), packed)
+    scale = (float(image.dataobj.slope), float(image.dataobj.inter))
+    x, y, z = (float(length) for length in header.get_zooms())
+    return StoredVolume(
+        where=str(path),
+        shape=shape,
+        dtype=np.dtype(np.float32) if scale != (1, 0) else kept_dtype(stored),
+        axis=2,
+        read=partial(_planes, path, int(image.dataobj.offset), shape, stored, scale, packed),
+        spacing=(x, y, z),
+        affine=usable(image.affine),
+        oriented=bool(header["qform_code"] > 0 or header["sform_code"] > 0),
+    )
+
+
+def read_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Volume:
+    """Read a three-dimensional NIfTI file in RAS order.
+
+    Raises:
+        MedhebError: as :func:`open_nifti`; no usable orientation; cut off.
+    """
+    return open_nifti(path, max_bytes).canonical()
 
 
 def read_label_names(path: Path) -> dict[int, str]:

@@ -1,44 +1,135 @@
-"""PNG files with fixed settings, and the digests of what was written."""
+"""PNG files with fixed settings, and the digests of what was written.
+
+Own encoder: Pillow spends some 30 ms on a 512 x 512 slice at its default level and 9 ms at its fastest. One fixed
+row filter and ISA-L's deflate take 1 ms for a file of about the same size, with the same pixels.
+"""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+from isal import isal_zlib
 from PIL import Image
 
-from medheb.core.digests import pixel_digest, sha256_bytes
+from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.files import write_bytes
+from medheb.imaging.volume import Array
 from medheb.imaging.windows import Picture
 
-COMPRESS_LEVEL = 6
+SIGNATURE = b"\x89PNG\r\n\x1a\n"
+LEVEL = 1
+FILTER_UP = 2
+PILLOW_LEVEL = 1
+# Pillow mode: bits per sample and PNG colour type.
+SAMPLES = {"L": (8, 0), "LA": (8, 4), "RGB": (8, 2), "RGBA": (8, 6), "I;16": (16, 0)}
+# Palette numbers and packed bits: rare, and Pillow knows the chunks that go with them.
+OTHERS = ("1", "P")
+MAX_16_BIT = 65535
 
 
 @dataclass(frozen=True)
 class PngDigests:
-    """L1 (file bytes, which depend on the host's zlib) and L2 (pixels)."""
+    """L1 (file bytes, which depend on the compressor) and L2 (pixels)."""
 
     sha256: str
     content: str
+    bytes: int
+
+
+def _chunk(kind: bytes, content: bytes) -> bytes:
+    body = kind + content
+    return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+
+
+def _encode_samples(image: Image.Image, samples: bytes) -> bytes:
+    """PNG of a picture with true samples, without metadata: every row as its difference to the row above."""
+    bits, colour = SAMPLES[image.mode]
+    width, height = image.size
+    rows = np.frombuffer(samples, dtype=np.uint8).reshape(height, -1)
+    if bits == 16:
+        rows = rows.reshape(height, width, 2)[:, :, ::-1].reshape(height, -1)
+    lines = np.empty((height, rows.shape[1] + 1), dtype=np.uint8)
+    lines[:, 0] = FILTER_UP
+    lines[0, 1:] = rows[0]
+    np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
+    header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
+    data = isal_zlib.compress(lines.data, LEVEL)
+    return SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+
+
+def _encode_others(image: Image.Image) -> bytes:
+    stream = BytesIO()
+    image.save(stream, format="PNG", compress_level=PILLOW_LEVEL, icc_profile=None)
+    return stream.getvalue()
+
+
+def _as_image(picture: Image.Image | Array) -> Image.Image:
+    """The picture as one of the modes that a PNG keeps.
+
+    Raises:
+        ValueError: another mode, type or number of axes, or empty.
+    """
+    if isinstance(picture, np.ndarray):
+        if picture.size == 0 or picture.dtype not in (np.uint8, np.uint16) or picture.ndim not in (2, 3):
+            raise ValueError(
+                f"a picture is uint8 (H, W) or (H, W, 2 to 4), or uint16 (H, W); not {picture.dtype} {picture.shape}"
+            )
+        picture = Image.fromarray(np.ascontiguousarray(picture))
+    if picture.mode == "I":
+        # What Pillow itself makes of 32-bit samples when it writes a PNG.
+        picture = Image.fromarray(np.clip(np.asarray(picture), 0, MAX_16_BIT).astype(np.uint16))
+    if picture.mode not in (*SAMPLES, *OTHERS) or min(picture.size) < 1:
+        raise ValueError(f"no PNG of mode {picture.mode}, size {picture.size}; modes: {', '.join((*SAMPLES, *OTHERS))}")
+    return picture
+
+
+def encode_picture(picture: Image.Image | Array) -> tuple[bytes, PngDigests]:
+    """Encode a picture as PNG without metadata, in its own mode.
+
+    Args:
+        picture: Pillow image of mode L, LA, RGB, RGBA, 1, P, I;16 or I (cut to 16 bits, as Pillow does it), or an
+            array: uint8 (H, W), (H, W, 2), (H, W, 3), (H, W, 4), or uint16 (H, W).
+
+    Returns:
+        File content, and its digests taken of what is in memory: nothing is decoded again.
+
+    Raises:
+        ValueError: no such picture.
+    """
+    image = _as_image(picture)
+    samples = image.tobytes()
+    content = _encode_samples(image, samples) if image.mode in SAMPLES else _encode_others(image)
+    return content, PngDigests(sha256_bytes(content), samples_digest(image.mode, *image.size, samples), len(content))
+
+
+def write_picture(path: Path, picture: Image.Image | Array) -> PngDigests:
+    """Write a picture as PNG atomically and return the digests of the file; see :func:`encode_picture`."""
+    content, digests = encode_picture(picture)
+    write_bytes(path, content)
+    return digests
+
+
+def _check_grey(picture: Picture) -> None:
+    if picture.dtype != np.uint8 or picture.ndim != 2 or picture.size == 0:
+        raise ValueError(f"a grey picture is uint8 (H, W), not {picture.dtype} {picture.shape}")
 
 
 def encode_png(picture: Picture) -> bytes:
-    """Encode a grey picture (H, W) as PNG, mode L, no metadata.
+    """Encode a grey picture (H, W) as PNG, mode L.
 
     Raises:
         ValueError: not uint8, not two-dimensional, or empty.
     """
-    if picture.dtype != np.uint8 or picture.ndim != 2 or picture.size == 0:
-        raise ValueError(f"a grey picture is uint8 (H, W), not {picture.dtype} {picture.shape}")
-    stream = BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture)).save(stream, format="PNG", compress_level=COMPRESS_LEVEL)
-    return stream.getvalue()
+    _check_grey(picture)
+    return encode_picture(picture)[0]
 
 
 def write_png(path: Path, picture: Picture) -> PngDigests:
     """Write a grey picture (H, W) atomically and return the digests of what was written."""
-    content = encode_png(picture)
-    write_bytes(path, content)
-    return PngDigests(sha256_bytes(content), pixel_digest(content))
+    _check_grey(picture)
+    return write_picture(path, picture)

@@ -1,4 +1,9 @@
-"""Grey values: CT windows and MR percentile ranges to uint8, by truncation as the published scripts do."""
+"""Grey values to uint8 in float32, by truncation as the published scripts do: CT windows, MR ranges, single slices.
+
+Two published orders of operations give the same pixels, so there is one function: subtract, divide, times 255, clip,
+truncate; or clip to the window first. Rounding is monotone, the ends of the window map to exactly 0 and 255, and
+what lies outside is clipped to them either way (a property test compares both).
+"""
 
 from __future__ import annotations
 
@@ -24,10 +29,31 @@ def to_uint8(values: Array, low: float, high: float) -> Picture:
     """
     if not high > low:
         raise ValueError(f"an empty grey value range [{low}, {high}]")
-    scaled = np.nan_to_num(values.astype(np.float32), nan=low, posinf=high, neginf=low)
-    scaled = (scaled - np.float32(low)) / np.float32(high - low) * np.float32(255)
-    picture: Picture = np.clip(scaled, 0, 255).astype(np.uint8)
-    return picture
+    scaled = values.astype(np.float32)
+    scaled -= np.float32(low)
+    scaled /= np.float32(high - low)
+    scaled *= np.float32(255)
+    return _cut(scaled)
+
+
+def _cut(scaled: npt.NDArray[np.float32]) -> Picture:
+    """Clip to 0..255 and cut off the fraction, in place; NaN becomes 0."""
+    np.clip(scaled, 0, 255, out=scaled)
+    if np.isnan(scaled).any():
+        scaled[np.isnan(scaled)] = 0
+    return scaled.astype(np.uint8)
+
+
+def unit_to_uint8(values: Array, low: float, high: float) -> Picture:
+    """As :func:`to_uint8`, but clipped to 0..1 before the factor 255: (v - low) / (high - low), clip, times 255."""
+    if not high > low:
+        raise ValueError(f"an empty grey value range [{low}, {high}]")
+    scaled = values.astype(np.float32)
+    scaled -= np.float32(low)
+    scaled /= np.float32(high - low)
+    np.clip(scaled, 0, 1, out=scaled)
+    scaled *= np.float32(255)
+    return _cut(scaled)
 
 
 def window_range(level: float, width: float) -> tuple[float, float]:
