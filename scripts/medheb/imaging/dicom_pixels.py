@@ -133,9 +133,9 @@ def transfer_syntax(header: pydicom.Dataset, path: Path) -> tuple[uid.UID, list[
         MedhebError: nothing fits.
     """
     named = header.file_meta.get("TransferSyntaxUID") if hasattr(header, "file_meta") else None
-    data = header.get("PixelData", b"")
+    data = header.get("PixelData") or b""
     compressed = data[:4] == b"\xfe\xff\x00\xe0" and header["PixelData"].is_undefined_length
-    if named in PLUGINS and compressed == named.is_encapsulated:
+    if named is not None and named in PLUGINS and compressed == named.is_encapsulated:
         return named, []
     if compressed:
         found = _stream_syntax(next(generate_frames(data, number_of_frames=1), b""))
@@ -158,7 +158,7 @@ def _plain_syntax(header: pydicom.Dataset) -> uid.UID:
 
 def _declared(header: pydicom.Dataset, path: Path, max_pixels: int) -> tuple[int, int, int]:
     """Rows, columns and samples a pixel, checked before anything is decoded."""
-    if not any(name in header for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
+    if not any(header.get(name) for name in ("PixelData", "FloatPixelData", "DoubleFloatPixelData")):
         raise MedhebError(path, "is a DICOM file without pixels", GET_AGAIN)
     try:
         rows, columns = int(header["Rows"].value), int(header["Columns"].value)
