@@ -233,11 +233,38 @@ def fetch_model(model: ModelId) -> None:
 
 
 @app.command()
-def build(dataset: DatasetId) -> None:
-    """Build one source's images and their inventory."""
+def build(
+    dataset: DatasetId,
+    source: Annotated[
+        Path | None, typer.Option(help="Folder of the download as its host lays it out, or a parent of it.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Receives 2D_Images, 3D_Images ... With --source.")] = None,
+    protocol: Annotated[
+        Literal["release", "corrected"] | None, typer.Option(help="release: as published. With --source.")
+    ] = None,
+    projector: Annotated[
+        Literal["release", "cone", "deepdrr"] | None, typer.Option(help="For X-rays from CT. With --source.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    shard: Annotated[str | None, typer.Option(help="NUMBER/COUNT: only a part; the workflow calls this.")] = None,
+    receipt: Annotated[Path | None, typer.Option(help="Written when the shard is done.")] = None,
+) -> None:
+    """Build one source's images and their inventory: of this run, or from any folder with --source and --out."""
+    from medheb.build.commands import build_command, build_folder, parse_shard
     from medheb.build.run import build_images
 
-    _tell(build_images(current_run(), dataset))
+    if source is not None or out is not None:
+        if source is None or out is None:
+            raise MedhebError("medheb build", "got one of --source and --out", "Give both, or neither")
+        build_folder(sources_run(), dataset, source, out, protocol, projector, workers)
+    elif protocol is not None or projector is not None:
+        raise MedhebError(
+            "medheb build", "got --protocol or --projector without --source", "A run has them in its configuration"
+        )
+    elif shard is not None or receipt is not None:
+        _tell(build_command(current_run(), dataset, parse_shard(shard), receipt, workers))
+    else:
+        _tell(build_images(current_run(), dataset, workers))
 
 
 @app.command()

@@ -7,13 +7,16 @@ cluster parses the Snakefile again.
 from __future__ import annotations
 
 import json
+import math
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 
+from medheb.build.registry import RECIPES
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
@@ -101,10 +104,38 @@ class Plan:
         )[:16]
 
     def build_settings(self, dataset: str) -> str:
-        """Recipe, version and options of a source."""
-        return json_digest(
-            self.run.datasets[dataset].model_dump(mode="json", exclude_defaults=True, include={"recipe", "images"})
-        )[:16]
+        """Recipe, version and options of a source, and what of the run's switches its recipe follows."""
+        manifest, config = self.run.datasets[dataset], self.run.config
+        entry = RECIPES.get(manifest.recipe.name)
+        switches = [
+            config.protocol if entry and entry.follows_protocol else None,
+            config.drr.chosen(config.protocol) if entry and entry.follows_projector else None,
+        ]
+        kept = {"recipe", "images", "places"}
+        return json_digest([manifest.model_dump(mode="json", exclude_defaults=True, include=kept), switches])[:16]
+
+    def build_code(self, dataset: str) -> str:
+        """Digest of the code behind the build of a source: the step and its own recipe."""
+        entry = RECIPES.get(self.run.datasets[dataset].recipe.name)
+        # The table of all recipes does not count: a new line in it must not rebuild every source.
+        step = code_digest(STEPS["build"], without="medheb.build.registry")
+        return json_digest([step, asdict(entry), code_digest(entry.module)] if entry else [step])[:16]
+
+    def shards(self, dataset: str) -> int:
+        """Number of jobs that build a source."""
+        size = self.run.datasets[dataset].build_bytes
+        return math.ceil(size / (self.run.config.build.shard_gigabytes * 1e9)) if size else 1
+
+    def shard_receipts(self, dataset: str) -> list[str]:
+        """Receipts of the jobs that build parts of a large source; none for one that a single job builds."""
+        count = self.shards(dataset)
+        folder = self.run.layout.results / "build" / dataset
+        return [str(folder / f"shard_{number}_of_{count}.json") for number in range(1, count + 1)] if count > 1 else []
+
+    def build_inputs(self, dataset: str) -> list[str]:
+        """Outcome of fetching a source and those that it needs."""
+        names = [dataset, *self.run.datasets[dataset].requires]
+        return [str(self.run.layout.source_status(name)) for name in names]
 
     def index_settings(self, index: str) -> str:
         """Row of the task table and the sampling seed."""

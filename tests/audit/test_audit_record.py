@@ -17,6 +17,7 @@ from medheb.audit.record import record_digests
 from medheb.audit.results import score_content
 from medheb.audit.roots import write_roots
 from medheb.audit.schema import read_roots, read_source_record, roots_path
+from medheb.build.inventory import read_inventory, write_inventory
 from medheb.core.digests import json_digest, merkle_root, read_sha256sums, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
@@ -206,9 +207,10 @@ def test_inventory_is_not_believed(bench: Bench, damage: Callable[[Path], object
 
 def test_inventory_with_a_wrong_size_is_refused(bench: Bench) -> None:
     path = bench.layout.inventory(FOLDERS["delta"], "delta")
-    inventory = json.loads(path.read_bytes())
-    inventory["files"][1]["bytes"] += 1
-    write_json(path, inventory)
+    inventory = read_inventory(path)
+    first, second, *rest = inventory.files
+    wrong = second.model_copy(update={"bytes": second.bytes + 1})
+    write_inventory(path, inventory.model_copy(update={"files": (first, wrong, *rest)}))
     with pytest.raises(MedhebError, match=r"d2\.png: differs from the inventory of delta, MISMATCH: has \d+ bytes"):
         record_digests(bench.run, "delta")
 

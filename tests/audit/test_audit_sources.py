@@ -27,8 +27,8 @@ from medheb.audit.verdicts import (
     Finding,
 )
 from medheb.audit.verify import verify
+from medheb.build.inventory import read_inventory, write_inventory
 from medheb.core.errors import MedhebError
-from medheb.core.files import write_json
 
 
 def test_blocked_source_is_not_built_with_its_reason(recorded: Bench) -> None:
@@ -108,9 +108,8 @@ def test_extra_file_beside_a_restricted_source_is_not_named(whole: Bench) -> Non
 
 def test_the_inventory_is_no_built_file_but_must_not_contradict(whole: Bench) -> None:
     path = whole.layout.inventory(FOLDERS["delta"], "delta")
-    content = json.loads(path.read_bytes())
-    content["files"] = content["files"][:1]
-    write_json(path, content)
+    inventory = read_inventory(path)
+    write_inventory(path, inventory.model_copy(update={"files": inventory.files[:1]}))
     verification = verify(whole.run, "delta")
     assert unit(verification, "delta").verdict == "IDENTICAL"
     assert findings(verification, "audit folder")["2D_Images/alpha/delta.inventory.json"].verdict == "MISMATCH"

@@ -10,8 +10,8 @@ import pytest
 from make_phantoms import RunMaker
 from PIL import Image
 
-from medheb.build.anatomy import structure
-from medheb.build.findings import findings_line
+from medheb.build.demo.anatomy import structure
+from medheb.build.demo.findings import findings_line
 from medheb.build.inventory import Inventory, read_inventory
 from medheb.build.run import build_images
 from medheb.core.errors import MedhebError

@@ -12,9 +12,12 @@ import pytest
 from make_phantoms import RunMaker
 
 from medheb.build import registry
+from medheb.build.demo import organ_volume
 from medheb.build.inventory import read_inventory
-from medheb.build.recipe import RecipeContext, RecipeResult, RegisteredRecipe
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
 from medheb.build.run import build_images
+from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.core.files import temporary_name
 from medheb.core.layout import Layout
@@ -41,7 +44,7 @@ def test_rebuilding_gives_the_same_bytes_and_drops_what_is_not_listed(person: Ru
     assert build_images(person, "person").ok
     assert folder_bytes(folder) == first
     inventory = read_inventory(folder / "person.inventory.json")
-    assert {file.path for file in inventory.files} == set(first) - {"person.inventory.json"}
+    assert {file.path for file in inventory.files} == set(first) - {"person.inventory.json", "person.inventory.parquet"}
     assert [file.path for file in inventory.files] == sorted(file.path for file in inventory.files)
 
 
@@ -69,7 +72,7 @@ def test_trouble_of_the_source_is_passed_on_unchanged(person: Run) -> None:
     write_status(person.layout.source_status("person"), blocked)
     assert build_images(person, "person") == blocked
     folder = person.layout.benchmark / "3D_Images" / "person"
-    assert list(folder_bytes(folder)) == ["person.inventory.json"]
+    assert sorted(folder_bytes(folder)) == ["person.inventory.json", "person.inventory.parquet"]
     assert read_inventory(folder / "person.inventory.json").status == blocked
 
 
@@ -88,26 +91,23 @@ def test_a_crash_leaves_the_old_folder(person: Run, monkeypatch: pytest.MonkeyPa
     build_images(person, "person")
     before = folder_bytes(person.layout.benchmark)
 
-    def crash(context: RecipeContext) -> RecipeResult:
-        (context.out / "half.png").write_bytes(b"")
+    def crash(source: Source, unit: Unit, out: Output) -> None:
+        out.content("half.txt", b"")
         raise RuntimeError("power cut")
 
-    monkeypatch.setitem(registry.RECIPES, "organ_volume", RegisteredRecipe(crash, 1))
+    monkeypatch.setattr(organ_volume, "RECIPE", Recipe(crash))
     with pytest.raises(RuntimeError, match="power cut"):
         build_images(person, "person")
-    assert folder_bytes(person.layout.benchmark) == before
+    visible = {path: content for path, content in folder_bytes(person.layout.benchmark).items() if ".part." not in path}
+    assert visible == before
 
 
-def test_unlisted_or_absent_files_are_refused(person: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def forgetful(context: RecipeContext) -> RecipeResult:
-        (context.out / "extra.txt").write_text("x")
-        return RecipeResult({})
-
-    monkeypatch.setitem(registry.RECIPES, "organ_volume", RegisteredRecipe(forgetful, 1))
-    assert "wrote and listed different files, such as extra.txt" in build_images(person, "person").reason
-    monkeypatch.setitem(registry.RECIPES, "organ_volume", RegisteredRecipe(lambda _: RecipeResult({}), 1))
+def test_nothing_written_and_a_wrong_version_become_a_failed_inventory(
+    person: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(organ_volume, "RECIPE", Recipe(lambda source, unit, out: None))
     assert "gave no files" in build_images(person, "person").reason
-    monkeypatch.setitem(registry.RECIPES, "organ_volume", RegisteredRecipe(lambda _: RecipeResult({}), 2))
+    monkeypatch.setitem(registry.RECIPES, "organ_volume", registry.Entry("medheb.build.demo.organ_volume", 2))
     assert "key 'recipe.version' is 1, but this code makes version 2" in build_images(person, "person").reason
 
 
@@ -126,26 +126,26 @@ KILLED = """
 import os, pathlib, signal, sys
 sys.path.insert(0, sys.argv[1])
 import make_phantoms as make
-from medheb.build import registry, run as step
-from medheb.build.recipe import RegisteredRecipe
+from medheb.build import run as step
+from medheb.build.demo import organ_volume
+from medheb.build.recipe import Recipe
 
 run = make.run_of(pathlib.Path(sys.argv[2]), [("person", "organ_volume", make.ORGANS)], "3D_Images/{}")
 make.lay_person(run.layout.source_files("person"))
-whole = registry.RECIPES["organ_volume"].function
+whole = organ_volume.RECIPE.build
 
 
-def dies(context):
-    result = whole(context)
+def dies(source, unit, out):
+    whole(source, unit, out)
     if sys.argv[3] == "recipe":
         os.kill(os.getpid(), signal.SIGKILL)
-    return result
 
 
 def dies_too(path, inventory):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-registry.RECIPES["organ_volume"] = RegisteredRecipe(dies, 1)
+organ_volume.RECIPE = Recipe(dies)
 if sys.argv[3] == "inventory":
     step.write_inventory = dies_too
 step.build_images(run, "person")

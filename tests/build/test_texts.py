@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from medheb.build.texts import icd10cm_pairs, openi_reports
+from medheb.build.demo.texts import icd10cm_pairs, openi_reports
 from medheb.core.errors import MedhebError
 
 ICD = """<?xml version="1.0" encoding="utf-8"?>

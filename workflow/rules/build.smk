@@ -2,9 +2,10 @@
 
 
 rule build_images:
-    """Build one source's images. Deleting the folder deletes the inventory, so Snakemake sees it."""
+    """Build one source's images, or gather what its shards built. Deleting the folder deletes the inventory."""
     input:
-        status=f"{SOURCES}/{{dataset}}/status.json",
+        status=lambda wildcards: PLAN.build_inputs(wildcards.dataset),
+        shards=lambda wildcards: PLAN.shard_receipts(wildcards.dataset),
     output:
         f"{BENCHMARK}/{{images}}/{{dataset}}.inventory.json",
     log:
@@ -19,9 +20,33 @@ rule build_images:
         runtime=240,
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
-        code=lambda _: PLAN.code("build"),
+        code=lambda wildcards: PLAN.build_code(wildcards.dataset),
     shell:
-        "medheb build {wildcards.dataset} > {log} 2>&1"
+        "medheb build {wildcards.dataset} --workers {threads} > {log} 2>&1"
+
+
+rule build_shard:
+    """Build every count-th case of a large source into the staging folder that build_images gathers."""
+    input:
+        status=lambda wildcards: PLAN.build_inputs(wildcards.dataset),
+    output:
+        f"{RESULTS}/build/{{dataset}}/shard_{{number}}_of_{{count}}.json",
+    log:
+        f"{RESULTS}/logs/build/{{dataset}}/shard_{{number}}_of_{{count}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/build/{{dataset}}/shard_{{number}}_of_{{count}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=4000,
+        runtime=480,
+    params:
+        settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
+        code=lambda wildcards: PLAN.build_code(wildcards.dataset),
+    shell:
+        "medheb build {wildcards.dataset} --workers {threads}"
+        " --shard {wildcards.number}/{wildcards.count} --receipt {output} > {log} 2>&1"
 
 
 for _dataset in PLAN.datasets:

@@ -22,3 +22,5 @@ wildcard_constraints:
     group="|".join(re.escape(group) for group in PLAN.groups),
     index="|".join(task.index.removesuffix(".json") for task in PLAN.run.tasks.values()),
     model="|".join(PLAN.models),
+    number=r"[1-9][0-9]*",
+    count=r"[1-9][0-9]*",

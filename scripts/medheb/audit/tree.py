@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 from typing import Literal
 
-from medheb.build.inventory import read_inventory
+from medheb.build.inventory import read_inventory, table_path
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
 
@@ -92,6 +92,12 @@ def inventory_name(run: Run, dataset: str) -> str:
     return run.layout.inventory(images, dataset).relative_to(run.layout.benchmark).as_posix()
 
 
+def inventory_files(run: Run, dataset: str) -> set[str]:
+    """Paths of a source's inventory, header and table, from the benchmark folder."""
+    header = inventory_name(run, dataset)
+    return {header, table_path(Path(header)).as_posix()}
+
+
 def overlapping(run: Run, dataset: str) -> list[str]:
     """Other sources of the run whose image folder is that of ``dataset``, or lies in it or around it."""
     mine = f"{run.datasets[dataset].images}/"
@@ -102,13 +108,13 @@ def overlapping(run: Run, dataset: str) -> list[str]:
 def not_of_source(run: Run, dataset: str) -> set[str]:
     """Paths in a source's image folder that are no built files of it.
 
-    These are its own inventory, and the inventories and listed files of other sources of the run whose
+    These are its own inventory (two files), and the inventories and listed files of other sources of the run whose
     image folders overlap with its own. A false claim of another source shows when that one is checked.
     """
-    excused = {inventory_name(run, dataset)}
+    excused = inventory_files(run, dataset)
     for other in overlapping(run, dataset):
         theirs = run.datasets[other].images
-        excused.add(inventory_name(run, other))
+        excused |= inventory_files(run, other)
         try:
             inventory = read_inventory(run.layout.inventory(theirs, other))
         except (MedhebError, OSError, RecursionError):

@@ -1,27 +1,38 @@
 """The inventory: what ``build`` wrote for one source, and what is known of each file.
 
-It lies inside the image folder, is written last, and is all that later steps read of ``build``.
+It lies inside the image folder and is all that later steps read of ``build``: a small JSON file with the recipe,
+the status and what was refused, written last, and beside it a parquet table with one row a file.
 """
 
 from __future__ import annotations
 
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import Field
 
-from medheb.core.files import write_json
+from medheb.core.digests import json_digest
+from medheb.core.errors import MedhebError
+from medheb.core.files import atomic_open, write_json
 from medheb.core.status import Status
 from medheb.manifest.base import RelativePath, Sha256, Strict, read_json, validate
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 Fact = str | int | float | bool | None
+COLUMNS = ("path", "bytes", "sha256", "content")
 
 
 class BuiltFile(Strict):
     """One file of the image folder.
 
     ``path`` is relative to the image folder. ``sha256`` is L1, ``content`` the L2 digest. ``facts``
-    hold what index builders and readers need, for example kind, case, label, side, slice, window.
+    hold what index builders and readers need. Usual names: kind, case, label, split, group (patient, case or
+    source picture, for splits), member (where in the source it came from), slice, window, mode, width, height.
     """
 
     path: RelativePath
@@ -29,6 +40,21 @@ class BuiltFile(Strict):
     sha256: Sha256
     content: str
     facts: dict[str, Fact] = Field(default_factory=dict)
+
+
+class Refusal(Strict):
+    """A case, file or row of the source that could not be used."""
+
+    where: str
+    fault: str
+    remedy: str
+
+
+class Duplicates(Strict):
+    """Pictures with the same pixels."""
+
+    inside: int = Field(description="pictures beyond the first of each group of equal ones")
+    across_splits: int = Field(description="groups of equal pictures that stand in more than one split")
 
 
 class Inventory(Strict):
@@ -39,26 +65,120 @@ class Inventory(Strict):
     images: RelativePath
     recipe: str
     recipe_version: int
+    protocol: str | None = Field(default=None, description="null where the recipe makes the same under each")
     status: Status
     files: tuple[BuiltFile, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="what was skipped or is thin, in the report's words")
+    refusals: tuple[Refusal, ...] = ()
 
     def of_kind(self, kind: str) -> list[BuiltFile]:
         """Files whose fact ``kind`` is ``kind``, in path order."""
         return [file for file in self.files if file.facts.get("kind") == kind]
 
 
+class Header(Strict):
+    """Content of ``<id>.inventory.json``: an inventory without its files."""
+
+    schema_version: int
+    dataset: str
+    images: RelativePath
+    recipe: str
+    recipe_version: int
+    protocol: str | None
+    status: Status
+    notes: tuple[str, ...]
+    refusals: tuple[Refusal, ...]
+    count: int
+    files_digest: str = Field(description="of all rows of the table")
+    duplicates: Duplicates
+
+
+def table_path(header: Path) -> Path:
+    """The parquet table beside an ``<id>.inventory.json``."""
+    return header.with_suffix(".parquet")
+
+
+def duplicates_of(files: Sequence[BuiltFile]) -> Duplicates:
+    """Count pictures with equal pixels (L2 digests)."""
+    pictures = [file for file in files if file.content.startswith("pix")]
+    counts = Counter(file.content for file in pictures)
+    splits: dict[str, set[Fact]] = {}
+    for file in pictures:
+        splits.setdefault(file.content, set()).add(file.facts.get("split"))
+    return Duplicates(
+        inside=sum(count - 1 for count in counts.values()),
+        across_splits=sum(len(found) > 1 for found in splits.values()),
+    )
+
+
 def write_inventory(path: Path, inventory: Inventory) -> None:
-    """Write an inventory atomically."""
-    write_json(path, inventory.model_dump())
+    """Write an inventory: the table, then atomically the header that vouches for it."""
+    table = _table([file.model_dump() for file in inventory.files], path)
+    with atomic_open(table_path(path)) as stream:
+        pq.write_table(table, stream, compression="zstd")
+    content = inventory.model_dump(exclude={"files"})
+    content |= {
+        "count": len(inventory.files),
+        "files_digest": json_digest([_row(row) for row in table.to_pylist()]),
+        "duplicates": duplicates_of(inventory.files).model_dump(),
+    }
+    write_json(path, content)
+
+
+def _table(rows: Sequence[Mapping[str, Any]], where: Path) -> pa.Table:
+    """Rows as columns; facts become a column each, named ``fact.<name>``.
+
+    Raises:
+        MedhebError: a fact that is text in one row and a number in another.
+    """
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in COLUMNS}
+    for name in sorted({name for row in rows for name in row["facts"]}):
+        columns[f"fact.{name}"] = [row["facts"].get(name) for row in rows]
+    types = {"path": pa.string(), "bytes": pa.int64(), "sha256": pa.string(), "content": pa.string()}
+    try:
+        return pa.table({name: pa.array(values, types.get(name)) for name, values in columns.items()})
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise MedhebError(where, f"has a fact of several types ({error})", "Mend the recipe") from error
+
+
+def read_header(path: Path) -> Header:
+    """Read what an inventory says of itself, without its files.
+
+    Raises:
+        MedhebError: missing, of another version, or not an inventory.
+    """
+    remedy = f"Run `medheb rebuild {path.name.split('.')[0]}`, then the workflow"
+    content = read_json(path, remedy)
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise MedhebError(path, f"is an inventory of version {version}; this code reads {SCHEMA_VERSION}", remedy)
+    return validate(Header, content, path)
 
 
 def read_inventory(path: Path) -> Inventory:
-    """Read an inventory.
+    """Read an inventory, header and table.
 
     Raises:
-        MedhebError: missing, or not an inventory.
+        MedhebError: missing, of another version, not an inventory, or header and table do not belong together.
     """
-    return validate(
-        Inventory, read_json(path, f"Run `medheb rebuild {path.name.split('.')[0]}`, then the workflow"), path
-    )
+    header = read_header(path)
+    remedy = f"Run `medheb rebuild {header.dataset}`, then the workflow"
+    table = table_path(path)
+    try:
+        rows = [_row(row) for row in pq.read_table(table).to_pylist()]
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise MedhebError(table, f"cannot be read ({str(error).splitlines()[0]})", remedy) from error
+    if json_digest(rows) != header.files_digest:
+        raise MedhebError(table, f"is not the table that {path.name} vouches for", remedy)
+    content = json.loads(header.model_dump_json(exclude={"count", "files_digest", "duplicates"}))
+    return validate(Inventory, content | {"files": rows}, path)
+
+
+def _row(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row as it was written. An absent fact and one without a value are the same."""
+    facts = {
+        name.removeprefix("fact."): value
+        for name, value in row.items()
+        if name.startswith("fact.") and value is not None
+    }
+    return {**{name: row[name] for name in COLUMNS}, "facts": facts}

@@ -1,24 +1,52 @@
-"""Recipe names of the manifests, and what they call."""
+"""Recipe names of the manifests, and where their code is.
+
+Code is imported when a source is built: the Snakefile reads this table for each job, and a change of one recipe
+must rerun its own sources only.
+"""
 
 from __future__ import annotations
 
-from medheb.build.brain_slabs import brain_slabs
-from medheb.build.organ_volume import organ_volume
-from medheb.build.recipe import RegisteredRecipe
-from medheb.build.text_records import icd10cm, openi
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 from medheb.core.errors import MedhebError
 from medheb.manifest.dataset import Dataset
 
-RECIPES: dict[str, RegisteredRecipe] = {
-    "brain_slabs": RegisteredRecipe(brain_slabs, 1),
-    "icd10cm": RegisteredRecipe(icd10cm, 1),
-    "openi_reports": RegisteredRecipe(openi, 1),
-    "organ_volume": RegisteredRecipe(organ_volume, 1),
+if TYPE_CHECKING:
+    from medheb.build.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One recipe.
+
+    Args:
+        module: module that holds it.
+        version: of what it makes; manifests pin the version they were checked with.
+        follows_protocol: ``release`` and ``corrected`` give different files.
+        follows_projector: it makes X-rays with the projector of the run.
+        attribute: name of the recipe in its module.
+    """
+
+    module: str
+    version: int = 1
+    follows_protocol: bool = True
+    follows_projector: bool = False
+    attribute: str = "RECIPE"
+
+
+RECIPES: dict[str, Entry] = {
+    # demo set
+    "brain_slabs": Entry("medheb.build.demo.brain_slabs", follows_protocol=False),
+    "icd10cm": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="ICD10CM"),
+    "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
+    "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
 }
 
 
-def recipe_of(dataset: Dataset) -> RegisteredRecipe:
-    """The recipe that a manifest names.
+def entry_of(dataset: Dataset) -> Entry:
+    """The table's line for the recipe that a manifest names.
 
     Raises:
         MedhebError: no such recipe, or the code makes another version of its result than the manifest asks for.
@@ -38,3 +66,10 @@ def recipe_of(dataset: Dataset) -> RegisteredRecipe:
             "Set it to what the code makes after checking the result, or use the code that fits",
         )
     return known
+
+
+def recipe_of(dataset: Dataset) -> Recipe:
+    """The recipe that a manifest names; see :func:`entry_of` for errors."""
+    entry = entry_of(dataset)
+    recipe: Recipe = getattr(importlib.import_module(entry.module), entry.attribute)
+    return recipe

@@ -3,98 +3,287 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
-from medheb.build.inventory import BuiltFile, Inventory, write_inventory
-from medheb.build.recipe import RecipeContext, RecipeResult
-from medheb.build.registry import recipe_of
-from medheb.core.digests import content_digest, sha256_bytes
+from medheb.build.inventory import BuiltFile, Inventory, Refusal, read_inventory, write_inventory
+from medheb.build.output import Output
+from medheb.build.places import link_places
+from medheb.build.recipe import Recipe
+from medheb.build.registry import entry_of, recipe_of
+from medheb.build.source import Projector, ProtocolName, Source
+from medheb.build.work import MARKERS, Shard, do_units, sorted_units
+from medheb.core.code_digest import code_digest
+from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
-from medheb.core.files import TEMPORARY_MARK, atomic_folder
+from medheb.core.files import TEMPORARY_MARK, atomic_folder, fsync_folder, write_json
+from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, read_status, status_of
-from medheb.fetch.located import files_of
+from medheb.fetch.located import also_of, files_of
+from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 
 log = logging.getLogger("medheb.build")
 
 
-def build_images(run: Run, dataset_id: str) -> Status:
+@dataclass(frozen=True)
+class Build:
+    """One build: what is read, and where the image folder goes."""
+
+    source: Source
+    benchmark: Path
+
+    @property
+    def target(self) -> Path:
+        """The image folder."""
+        return self.benchmark / self.source.dataset.images
+
+    @property
+    def inventory(self) -> Path:
+        """Header of the inventory in the final place."""
+        return Layout(Path(), self.benchmark, Path()).inventory(self.source.dataset.images, self.source.dataset.id)
+
+    @property
+    def staging(self) -> Path:
+        """Staging folder that all attempts at this very build share; another recipe or source gets another one."""
+        source, entry = self.source, entry_of(self.source.dataset)
+        key = json_digest(
+            [
+                source.dataset.model_dump(mode="json", include={"id", "recipe", "images", "files"}),
+                source.protocol if entry.follows_protocol else None,
+                source.projector if entry.follows_projector else None,
+                [source.seed, os.fspath(source.files.absolute())],
+                {name: os.fspath(path.absolute()) for name, path in sorted(source.others.items())},
+                code_digest("medheb.build.work"),
+                code_digest(entry.module),
+            ]
+        )
+        return self.target.with_name(f".{self.target.name}{TEMPORARY_MARK}{key[:16]}")
+
+
+def build_images(run: Run, dataset_id: str, workers: int = 1) -> Status:
     """Build one source. Always leaves an inventory; one whose status is not ok lists no files.
 
     The image folder is staged beside its place and renamed whole, inventory included: a killed run leaves the
-    old folder, the new one, or none, and the next run cleans up what is left of it.
+    old folder, the new one, or none, and the next run goes on where it stopped.
 
     Raises:
         MedhebError: the source is not selected, shares its image folder, or has not been fetched yet.
     """
+    dataset = _selected(run, dataset_id)
+    status = _readable(run, dataset)
+    inventory_path = run.layout.inventory(dataset.images, dataset_id)
+    if status.ok:
+        try:
+            return build(_build_of(run, dataset), workers)
+        except MedhebError as error:
+            status = status_of(error, f"build {dataset_id}")
+    log.warning("build %s: %s: %s. %s", dataset_id, status.state, status.reason, status.remedy)
+    with atomic_folder(inventory_path.parent) as staging:
+        write_inventory(staging / inventory_path.name, _inventory(dataset, None, status))
+    return status
+
+
+def build_shard(run: Run, dataset_id: str, shard: Shard, receipt: Path, workers: int = 1) -> Status:
+    """Build a part of a source's units into the shared staging folder; :func:`build_images` gathers them.
+
+    Args:
+        run: the run.
+        dataset_id: the source.
+        shard: which part.
+        receipt: small file that says how many units and files there are, written last.
+        workers: processes.
+
+    Raises:
+        MedhebError: the source is not selected or has not been fetched yet.
+    """
+    dataset = _selected(run, dataset_id)
+    status = _readable(run, dataset)
+    units = files = refused = 0
+    if status.ok:
+        made = _build_of(run, dataset)
+        try:
+            recipe = recipe_of(dataset)
+            made.staging.mkdir(parents=True, exist_ok=True)
+            mine = shard.of(sorted_units(recipe, made.source))
+            for result in do_units(recipe, made.source, mine, made.staging, workers):
+                units, files, refused = units + 1, files + len(result.files), refused + len(result.refusals)
+            os.sync()
+        except MedhebError as error:
+            status = status_of(error, f"build {dataset_id}")
+    counts = {"units": units, "files": files, "refused": refused}
+    write_json(receipt, {"dataset": dataset_id, "shard": f"{shard.number + 1} of {shard.count}", **counts})
+    log.info("build %s, shard %d of %d: %s", dataset_id, shard.number + 1, shard.count, counts)
+    return status
+
+
+def build_from(
+    dataset: Dataset,
+    files: Path,
+    benchmark: Path,
+    protocol: ProtocolName,
+    projector: Projector,
+    workers: int = 1,
+    others: Mapping[str, Path] | None = None,
+) -> Inventory:
+    """Build one source from any folder, without a run: what ``medheb build ID --source --out`` does.
+
+    Args:
+        dataset: the manifest.
+        files: folder of the download as its host lays it out, or a parent of it.
+        benchmark: receives the canonical layout.
+        protocol: ``release`` or ``corrected``.
+        projector: for X-rays from CT.
+        workers: processes.
+        others: roots of required sources and further projects, where they do not lie in ``files``.
+
+    Raises:
+        MedhebError: the folder is not this source's, or nothing of it could be built.
+    """
+    if not files.is_dir():
+        raise MedhebError(files, "is not a folder", "Give the folder of the download with --source")
+    made = Build(Source(dataset, files, protocol, projector, Config().seed, others or {}), benchmark)
+    status = build(made, workers)
+    if not status.ok:
+        raise MedhebError(dataset.id, status.reason, status.remedy)
+    return read_inventory(made.inventory)
+
+
+def build(made: Build, workers: int = 1) -> Status:
+    """Do all units that are not done yet, check them, write the inventory, rename.
+
+    Raises:
+        MedhebError: the source's folder is not as its recipe expects, or nothing came of it.
+    """
+    source, staging = made.source, made.staging
+    recipe = recipe_of(source.dataset)
+    _remove_leftovers(made.target, staging)
+    staging.mkdir(parents=True, exist_ok=True)
+    units = sorted_units(recipe, source)
+    files: dict[str, BuiltFile] = {}
+    notes: list[str] = []
+    refusals: list[Refusal] = []
+    for result in do_units(recipe, source, units, staging, workers):
+        for file in result.files:
+            if file.path in files:
+                raise MedhebError(
+                    f"{source.dataset.id}: {file.path}", "is made by two units", "Remove the repeated file or row"
+                )
+            files[file.path] = file
+        notes += [note for note in result.notes if note not in notes]
+        refusals += result.refusals
+    if not files:
+        raise _nothing(source, refusals)
+    ordered = [files[path] for path in sorted(files, key=str.encode)]
+    last = Output(staging, source.dataset.id)
+    if recipe.finish:
+        recipe.finish(source, ordered, last)
+    if refusals:
+        notes.append(f"{len(refusals)} cases, files or rows could not be used; the inventory names each")
+    everything = sorted([*ordered, *last.files.values()], key=lambda file: file.path.encode())
+    _finish(made, recipe, everything, [*notes, *last.notes], [*refusals, *last.refusals])
+    log.info("build %s: %d files in %s, %d refused", source.dataset.id, len(everything), made.target, len(refusals))
+    return OK
+
+
+def _nothing(source: Source, refusals: list[Refusal]) -> MedhebError:
+    """Why a build gave no file at all."""
+    if not refusals:
+        return MedhebError(source.dataset.id, "gave no files", "Check recipe.options: nothing passed its limits")
+    first, more = refusals[0], len(refusals) - 1
+    return MedhebError(first.where, first.fault + (f" (and {more} more that are no use)" if more else ""), first.remedy)
+
+
+def _finish(made: Build, recipe: Recipe, files: list[BuiltFile], notes: list[str], refusals: list[Refusal]) -> None:
+    """Leave exactly the listed files in the staging folder, write the inventory, rename."""
+    staging, dataset = made.staging, made.source.dataset
+    listed = {file.path for file in files}
+    _remove_unlisted(staging, listed)
+    protocol = made.source.protocol if entry_of(dataset).follows_protocol else None
+    write_inventory(
+        staging / made.inventory.name,
+        _inventory(dataset, protocol, OK, tuple(files), tuple(notes), tuple(refusals)),
+    )
+    if recipe.links:
+        recipe.links(made.source, made.benchmark, staging)
+    link_places(made.benchmark, dataset, listed)
+    shutil.rmtree(staging / MARKERS)
+    # One flush for all: a flush for each of a hundred thousand small files would cost hours on a network disk.
+    os.sync()
+    target = made.target
+    if target.exists():
+        discarded = target.with_name(f".{target.name}{TEMPORARY_MARK}old.{os.getpid()}")
+        os.replace(target, discarded)
+        os.replace(staging, target)
+        shutil.rmtree(discarded, ignore_errors=True)
+    else:
+        os.replace(staging, target)
+    fsync_folder(target.parent)
+
+
+def _remove_unlisted(staging: Path, listed: set[str]) -> None:
+    """Files of units that a crash cut off, and folders that nothing is in."""
+    for folder, _, names in os.walk(staging, topdown=False):
+        if Path(folder).relative_to(staging).parts[:1] == (MARKERS,):
+            continue
+        for name in names:
+            path = Path(folder) / name
+            if path.relative_to(staging).as_posix() not in listed:
+                path.unlink()
+        if Path(folder) != staging and not os.listdir(folder):  # noqa: PTH208 - only whether it is empty
+            Path(folder).rmdir()
+
+
+def _selected(run: Run, dataset_id: str) -> Dataset:
     dataset = run.datasets.get(dataset_id)
     if dataset is None:
         raise MedhebError(dataset_id, "is not a source of this run", f"Allowed: {', '.join(run.datasets)}")
     _check_own_folder(run, dataset)
-    inventory_path = run.layout.inventory(dataset.images, dataset_id)
-    _remove_leftovers(inventory_path.parent)
-    status = read_status(run.layout.source_status(dataset_id))
-    if status.ok:
-        status = _build(run, dataset, inventory_path)
-    if not status.ok:
-        log.warning("build %s: %s: %s. %s", dataset_id, status.state, status.reason, status.remedy)
-        with atomic_folder(inventory_path.parent) as staging:
-            write_inventory(staging / inventory_path.name, _inventory(dataset, status, (), ()))
-    return status
+    return dataset
 
 
-def _build(run: Run, dataset: Dataset, inventory_path: Path) -> Status:
-    """Run the recipe; its refusals become a status."""
-    try:
-        with atomic_folder(inventory_path.parent) as staging:
-            context = RecipeContext(dataset, files_of(run, dataset), staging)
-            result = recipe_of(dataset).function(context)
-            files = _measure(dataset.id, staging, result)
-            write_inventory(staging / inventory_path.name, _inventory(dataset, OK, files, tuple(result.notes)))
-    except MedhebError as error:
-        return status_of(error, f"build {dataset.id}")
-    log.info("build %s: %d files in %s", dataset.id, len(files), inventory_path.parent)
-    return OK
+def _readable(run: Run, dataset: Dataset) -> Status:
+    """The status of ``fetch``; of a source that needs others, the first that is not ok."""
+    statuses = [read_status(run.layout.source_status(name)) for name in (dataset.id, *dataset.requires)]
+    return next((status for status in statuses if not status.ok), OK)
 
 
-def _inventory(dataset: Dataset, status: Status, files: tuple[BuiltFile, ...], notes: tuple[str, ...]) -> Inventory:
+def _build_of(run: Run, dataset: Dataset) -> Build:
+    others = {name: files_of(run, run.datasets[name]) for name in dataset.requires} | also_of(run, dataset)
+    source = Source(
+        dataset,
+        files_of(run, dataset),
+        run.config.protocol,
+        run.config.drr.chosen(run.config.protocol),
+        run.config.seed,
+        others,
+    )
+    return Build(source, run.layout.benchmark)
+
+
+def _inventory(
+    dataset: Dataset,
+    protocol: str | None,
+    status: Status,
+    files: tuple[BuiltFile, ...] = (),
+    notes: tuple[str, ...] = (),
+    refusals: tuple[Refusal, ...] = (),
+) -> Inventory:
     return Inventory(
         dataset=dataset.id,
         images=dataset.images,
         recipe=dataset.recipe.name,
         recipe_version=dataset.recipe.version,
+        protocol=protocol,
         status=status,
         files=files,
         notes=notes,
+        refusals=refusals,
     )
-
-
-def _measure(dataset_id: str, staging: Path, result: RecipeResult) -> tuple[BuiltFile, ...]:
-    """Digest what lies in the staging folder, which must be exactly what the recipe says it wrote.
-
-    Raises:
-        MedhebError: nothing was written, or folder and result differ.
-    """
-    found = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
-    if not found:
-        raise MedhebError(dataset_id, "gave no files", "Check recipe.options: nothing passed its limits")
-    if odd := sorted(found.symmetric_difference(result.files)):
-        raise MedhebError(dataset_id, f"wrote and listed different files, such as {odd[0]}", "Mend the recipe")
-    files = []
-    for path in sorted(found, key=lambda name: name.encode()):
-        content = (staging / path).read_bytes()
-        files.append(
-            BuiltFile(
-                path=path,
-                bytes=len(content),
-                sha256=sha256_bytes(content),
-                content=content_digest(Path(path), content),
-                facts=dict(result.files[path]),
-            )
-        )
-    return tuple(files)
 
 
 def _check_own_folder(run: Run, dataset: Dataset) -> None:
@@ -109,7 +298,8 @@ def _check_own_folder(run: Run, dataset: Dataset) -> None:
             )
 
 
-def _remove_leftovers(target: Path) -> None:
-    """Staging folders of killed attempts at ``target``. Its parent also holds those of other, running jobs."""
+def _remove_leftovers(target: Path, staging: Path) -> None:
+    """Staging folders of other attempts at ``target``. Its parent also holds those of other, running jobs."""
     for entry in sorted(target.parent.glob(f".{target.name}{TEMPORARY_MARK}*")):
-        shutil.rmtree(entry, ignore_errors=True)
+        if entry != staging:
+            shutil.rmtree(entry, ignore_errors=True)

@@ -51,13 +51,18 @@ def _parse(module: str) -> tuple[str, tuple[str, ...]]:
 
 
 @cache
-def code_digest(module: str) -> str:
-    """Short digest over ``module`` and every module of this package that it imports, directly or not."""
+def code_digest(module: str, without: str = "") -> str:
+    """Short digest over ``module`` and every module of this package that it imports, directly or not.
+
+    Args:
+        module: where to start.
+        without: a module that does not count, because what matters of it counts elsewhere (a table of names, say).
+    """
     seen: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name in seen:
+        if name in seen or name == without:
             continue
         seen[name], imported = _parse(name)
         waiting.extend(imported)

@@ -15,7 +15,12 @@ ID_PATTERN = r"^[a-z0-9][a-z0-9_]*$"
 TASK_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
 
 
-def _check_relative(path: str) -> str:
+def check_relative(path: str) -> str:
+    """``path`` itself, if it stays inside its folder.
+
+    Raises:
+        ValueError: it does not; the message says what is allowed.
+    """
     parts = path.split("/")
     if not path or path.startswith("/") or ".." in parts or any(sign in path for sign in "\\:\0"):
         raise ValueError("a path inside its folder: no leading /, no .., no backslash or colon")
@@ -26,7 +31,7 @@ Identifier = Annotated[str, StringConstraints(pattern=ID_PATTERN)]
 TaskKey = Annotated[str, StringConstraints(pattern=TASK_PATTERN)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Md5 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
-RelativePath = Annotated[str, AfterValidator(_check_relative)]
+RelativePath = Annotated[str, AfterValidator(check_relative)]
 
 
 class Strict(BaseModel):

@@ -25,6 +25,29 @@ class Transfer(Strict):
     bandwidth_mbit: float = Field(default=100.0, gt=0, description="assumed by `medheb plan` for its hours")
 
 
+class Build(Strict):
+    """The build step."""
+
+    shard_gigabytes: float = Field(
+        default=32.0, gt=0, description="decoded data of one build job; larger sources are split into several jobs"
+    )
+
+
+class Drr(Strict):
+    """X-rays from CT (docs/drr.md)."""
+
+    projector: Literal["auto", "release", "cone", "deepdrr"] = Field(
+        default="auto",
+        description="auto: release under protocol release, else cone; deepdrr needs a CUDA GPU and its own environment",
+    )
+
+    def chosen(self, protocol: Literal["release", "corrected"]) -> Literal["release", "cone", "deepdrr"]:
+        """The projector that a run uses."""
+        if self.projector == "auto":
+            return "release" if protocol == "release" else "cone"
+        return self.projector
+
+
 class Embed(Strict):
     """The embedding step."""
 
@@ -76,6 +99,8 @@ class Config(Strict):
     )
     strict: bool = Field(default=False, description="end with an error if any cell of the report is missing")
     seed: int = Field(default=17, ge=0, description="seed of all sampling and resampling")
+    build: Build = Build()
+    drr: Drr = Drr()
     embed: Embed = Embed()
     evaluate: Evaluate = Evaluate()
     report: Report = Report()

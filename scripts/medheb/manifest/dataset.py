@@ -64,6 +64,14 @@ class Recipe(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="checked by the recipe itself")
 
 
+class Place(Strict):
+    """Where the card's layout has a part of the image folder that cannot be the folder itself."""
+
+    path: RelativePath = Field(description="place in the layout, such as 2D_Images/PanNuke_VG")
+    folder: RelativePath = Field(description="what is found there: a folder below `images`")
+    shared: bool = Field(default=False, description="other sources put files there too: a link for each file")
+
+
 class Dataset(Strict):
     """One source of the benchmark (design.md section 4, "Access manifest")."""
 
@@ -94,6 +102,10 @@ class Dataset(Strict):
     unpack: Unpack | None = Field(default=None, description="null: files are left as they are")
     recipe: Recipe
     images: RelativePath = Field(description="folder of the canonical layout that the recipe fills")
+    places: tuple[Place, ...] = Field(default=(), description="further places of the layout, made as links")
+    build_bytes: int | None = Field(
+        default=None, ge=0, description="decoded bytes that the recipe reads; large sources are built in shards of it"
+    )
     links: tuple[str, ...] = Field(min_length=1, description="official pages")
     citation: str = Field(min_length=3)
     note: str = Field(default="", description="what is thin, unusual or unverified")

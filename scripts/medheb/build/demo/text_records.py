@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from medheb.build.recipe import RecipeContext, RecipeResult
-from medheb.build.texts import icd10cm_pairs, openi_reports
+from medheb.build.demo.texts import icd10cm_pairs, openi_reports
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import Strict
 
@@ -21,30 +23,29 @@ class NoOptions(Strict):
     """The text recipes have no settings."""
 
 
-def _only(context: RecipeContext, pattern: str) -> Path:
+def _only(source: Source, pattern: str) -> Path:
     """The one file of the source that matches ``pattern``."""
-    found = sorted(context.files.rglob(pattern))
+    found = sorted(source.files.rglob(pattern))
     if len(found) != 1:
-        raise MedhebError(context.files, f"holds {len(found)} files {pattern}, not one", "Mend unpack.include")
+        raise MedhebError(source.files, f"holds {len(found)} files {pattern}, not one", "Mend unpack.include")
     return found[0]
 
 
-def icd10cm(context: RecipeContext) -> RecipeResult:
+def icd10cm(source: Source, _: Unit, out: Output) -> None:
     """Inclusion terms (query) and the title of their code (target). Rows of one code are a group.
 
     Raises:
         MedhebError: the file is missing or not a tabular list.
     """
-    context.options(NoOptions)
+    source.options(NoOptions)
     rows = [
         {"id": f"{pair['code']}/{number}", "query": pair["term"], "target": pair["title"], "group": pair["code"]}
-        for number, pair in enumerate(icd10cm_pairs(_only(context, "*.xml")))
+        for number, pair in enumerate(icd10cm_pairs(_only(source, "*.xml")))
     ]
-    context.records(RECORDS, rows, kind="records", language="en")
-    return context.result()
+    out.records(RECORDS, rows, kind="records", language="en")
 
 
-def openi(context: RecipeContext) -> RecipeResult:
+def openi(source: Source, _: Unit, out: Output) -> None:
     """Findings (query) and impressions (target) of abnormal reports. Rows with the same major terms are a group.
 
     Normal reports are left out: most share one impression, so that none of them has one right answer.
@@ -52,8 +53,8 @@ def openi(context: RecipeContext) -> RecipeResult:
     Raises:
         MedhebError: the file is missing, not the report archive, or holds normal reports only.
     """
-    context.options(NoOptions)
-    path = _only(context, "*.tgz")
+    source.options(NoOptions)
+    path = _only(source, "*.tgz")
     reports = openi_reports(path)
     abnormal = [report for report in reports if report["mesh"].lower() != NORMAL]
     if not abnormal:
@@ -67,6 +68,9 @@ def openi(context: RecipeContext) -> RecipeResult:
         }
         for report in abnormal
     ]
-    context.records(RECORDS, rows, kind="records", language="en")
-    context.note(f"{len(reports) - len(abnormal)} normal reports were left out: their impressions are interchangeable")
-    return context.result()
+    out.records(RECORDS, rows, kind="records", language="en")
+    out.note(f"{len(reports) - len(abnormal)} normal reports were left out: their impressions are interchangeable")
+
+
+ICD10CM = Recipe(icd10cm)
+OPENI = Recipe(openi)

@@ -11,8 +11,10 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from medheb.build.grey import GreyRange, grey_range
-from medheb.build.recipe import RecipeContext, RecipeResult
+from medheb.build.demo.grey import GreyRange, grey_range
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.imaging.crops import Box, crop_square
 from medheb.imaging.display import axial, axial_spacing
@@ -57,17 +59,17 @@ def brain_box(volume: Volume, foreground: float, min_share: float) -> Box:
     return Box(tuple(starts), tuple(stops))
 
 
-def brain_slabs(context: RecipeContext) -> RecipeResult:
+def brain_slabs(source: Source, _: Unit, out: Output) -> None:
     """Build the levels of one head volume. See :class:`BrainOptions` for the settings.
 
     Raises:
         MedhebError: an unreadable volume, or no brain in it.
     """
-    options = context.options(BrainOptions)
-    volume = read_nifti(context.source(options.scan))
+    options = source.options(BrainOptions)
+    volume = read_nifti(source.path(options.scan))
     low, high = grey_range(volume, options.grey)
     box = brain_box(volume, options.foreground, options.min_share)
-    x, y, _ = box.centre
+    x, y = box.centre[:2]
     centre = (volume.shape[1] - y, volume.shape[0] - x)
     widest = max((box.stop[axis] - box.start[axis]) * volume.spacing[axis] for axis in (0, 1))
     height = box.stop[2] - box.start[2]
@@ -78,14 +80,16 @@ def brain_slabs(context: RecipeContext) -> RecipeResult:
             shift = (position / (options.per_level - 1) - 0.5) * options.slab_mm if options.per_level > 1 else 0.0
             index = int(np.clip(np.floor(middle + shift / volume.spacing[2]), 0, volume.shape[2] - 1))
             picture = to_uint8(axial(volume.array, index), low, high)
-            context.picture(
+            out.picture(
                 f"slabs/{case}/slice_{position:03d}.png",
                 crop_square(picture, centre, widest * options.margin, axial_spacing(volume), options.side),
                 kind="slab",
-                case=f"{context.dataset.id}/{case}",
+                case=f"{source.dataset.id}/{case}",
                 level=level,
                 slice=index,
                 modality=options.modality,
-                subject=context.dataset.id,
+                subject=source.dataset.id,
             )
-    return context.result()
+
+
+RECIPE = Recipe(brain_slabs)

@@ -6,11 +6,13 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from medheb.build.findings import findings_line
-from medheb.build.grey import GreyRange, grey_range
-from medheb.build.labels import Label, LabelledScan, merge_masks, read_label_map
-from medheb.build.radiographs import RadiographOptions, write_radiographs
-from medheb.build.recipe import RecipeContext, RecipeResult
+from medheb.build.demo.findings import findings_line
+from medheb.build.demo.grey import GreyRange, grey_range
+from medheb.build.demo.labels import Label, LabelledScan, merge_masks, read_label_map
+from medheb.build.demo.radiographs import RadiographOptions, write_radiographs
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.source import Source
 from medheb.imaging.crops import crop_square, mask_box, square_pixels
 from medheb.imaging.dicom import read_dicom_series
 from medheb.imaging.display import axial, axial_spacing
@@ -68,8 +70,8 @@ class OrganOptions(Strict):
         return self
 
 
-def _read_scan(context: RecipeContext, options: OrganOptions) -> Volume:
-    path = context.source(options.scan)
+def _read_scan(source: Source, options: OrganOptions) -> Volume:
+    path = source.path(options.scan)
     return read_dicom_series(path) if options.format == "dicom" else read_nifti(path)
 
 
@@ -84,13 +86,13 @@ def _crop_slices(scan: LabelledScan, value: int, count: int) -> list[int]:
 class _Writer:
     """What all pictures of one scan share."""
 
-    def __init__(self, context: RecipeContext, options: OrganOptions) -> None:
-        self.context = context
+    def __init__(self, source: Source, out: Output, options: OrganOptions) -> None:
+        self.out = out
         self.options = options
-        self.volume = _read_scan(context, options)
+        self.volume = _read_scan(source, options)
         self.low, self.high = grey_range(self.volume, options.grey)
         self.spacing = axial_spacing(self.volume)
-        self.subject = context.dataset.id
+        self.subject = source.dataset.id
 
     def plane(self, index: int) -> Picture:
         """Axial slice as a picture."""
@@ -115,7 +117,7 @@ class _Writer:
             row, column = box.centre
             pixels = crop_square(self.plane(index), (row, column), crops.field_of_view, self.spacing, crops.side)
             caption = {"caption": label.structure.label} if self.options.captions else {}
-            self.context.picture(
+            self.out.picture(
                 f"crops/{label.name}_{index:03d}.png",
                 pixels,
                 kind="crop",
@@ -133,7 +135,7 @@ class _Writer:
         indices = uniform_indices(label.box.start[2], label.box.stop[2] - 1, volumes.per_label)
         for position, index in enumerate(indices):
             pixels = crop_square(self.plane(index), centre, volumes.field_of_view, self.spacing, volumes.side)
-            self.context.picture(
+            self.out.picture(
                 f"voi/{label.name}/slice_{position:03d}.png",
                 pixels,
                 kind="voi",
@@ -153,7 +155,7 @@ class _Writer:
             pixel_cm2 = self.volume.spacing[0] * self.volume.spacing[1] / 100
             text = findings_line({found: count * pixel_cm2 for found, count in areas.items()})
             caption = {"caption": text} if self.options.captions else {}
-            self.context.picture(
+            self.out.picture(
                 f"slices/slice_{index:03d}.png",
                 square_pixels(self.plane(index), self.spacing, self.options.slices.longest),
                 kind="slice",
@@ -166,18 +168,18 @@ class _Writer:
         return poor
 
 
-def organ_volume(context: RecipeContext) -> RecipeResult:
+def organ_volume(source: Source, _: Unit, out: Output) -> None:
     """Build one person's scan. See :class:`OrganOptions` for the settings.
 
     Raises:
         MedhebError: unreadable scan or masks, masks of another grid, empty labels.
     """
-    options = context.options(OrganOptions)
-    writer = _Writer(context, options)
+    options = source.options(OrganOptions)
+    writer = _Writer(source, out, options)
     if options.label_map is not None:
-        scan = read_label_map(context.source(options.label_map), writer.volume)
+        scan = read_label_map(source.path(options.label_map), writer.volume)
     else:
-        named = ((name, context.source(path)) for name, path in sorted(options.masks.items()))
+        named = ((name, source.path(path)) for name, path in sorted(options.masks.items()))
         scan = merge_masks(named, writer.volume)
     small = [value for value, label in scan.labels.items() if label.millilitres < options.min_millilitres]
     for value in sorted(set(scan.labels) - set(small)):
@@ -185,10 +187,12 @@ def organ_volume(context: RecipeContext) -> RecipeResult:
         writer.write_volume(scan, value)
     if small:
         names = ", ".join(sorted(scan.labels[value].structure.label for value in small))
-        context.note(f"structures under {options.min_millilitres:g} ml got no crops: {names}")
+        out.note(f"structures under {options.min_millilitres:g} ml got no crops: {names}")
     poor = writer.write_slices(scan)
     if poor:
-        context.note(f"slices with fewer than {MIN_STRUCTURES} structures, which got no findings line: {poor}")
+        out.note(f"slices with fewer than {MIN_STRUCTURES} structures, which got no findings line: {poor}")
     if options.radiographs is not None:
-        write_radiographs(context, writer.volume, options.radiographs)
-    return context.result()
+        write_radiographs(source, out, writer.volume, options.radiographs)
+
+
+RECIPE = Recipe(organ_volume)

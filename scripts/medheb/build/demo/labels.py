@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from medheb.build.anatomy import Structure, structure
+from medheb.build.demo.anatomy import Structure, structure
 from medheb.core.errors import MedhebError
 from medheb.imaging.crops import Box, mask_box
 from medheb.imaging.nifti import read_label_names, read_nifti

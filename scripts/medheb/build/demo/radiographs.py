@@ -8,7 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from medheb.build.inventory import Fact
-from medheb.build.recipe import RecipeContext
+from medheb.build.output import Output
+from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.imaging.crops import square_pixels
 from medheb.imaging.display import coronal, coronal_spacing
@@ -52,7 +53,7 @@ def thick_slice(array: Array, start: int, stop: int) -> Array:
     return mean
 
 
-def write_radiographs(context: RecipeContext, volume: Volume, options: RadiographOptions) -> None:
+def write_radiographs(source: Source, out: Output, volume: Volume, options: RadiographOptions) -> None:
     """Write ``xray/<case>.png`` and ``slabs/<case>/slice_###.png`` for every slab.
 
     Raises:
@@ -64,7 +65,7 @@ def write_radiographs(context: RecipeContext, volume: Volume, options: Radiograp
         raise MedhebError(
             volume.where,
             f"is {volume.shape[2] * volume.spacing[2]:.0f} mm high, less than one slab",
-            f"Lower height_mm ({options.height_mm:g}) of {context.dataset.id}",
+            f"Lower height_mm ({options.height_mm:g}) of {source.dataset.id}",
         )
     back, front = _body_depth(volume)
     edges = uniform_indices(back, front + 1, options.parts + 1)
@@ -72,11 +73,11 @@ def write_radiographs(context: RecipeContext, volume: Volume, options: Radiograp
     for level, bottom in enumerate(range(0, volume.shape[2] - thickness + 1, step)):
         slab = volume.array[:, :, bottom : bottom + thickness]
         case = f"slab_{level:02d}"
-        facts: dict[str, Fact] = {"case": f"{context.dataset.id}/{case}", "level": level, "subject": context.dataset.id}
+        facts: dict[str, Fact] = {"case": f"{source.dataset.id}/{case}", "level": level, "subject": source.dataset.id}
         # The closed form leaves left and right as they are: x from the patient's right is the usual display.
         radiograph = project(slab[::-1], volume.spacing)
         finest = min(volume.spacing[0], volume.spacing[2])
-        context.picture(
+        out.picture(
             f"xray/{case}.png",
             square_pixels(radiograph, (finest, finest), options.longest),
             kind="xray",
@@ -86,7 +87,7 @@ def write_radiographs(context: RecipeContext, volume: Volume, options: Radiograp
         )
         for position, (start, stop) in enumerate(pairwise(edges)):
             plane = coronal(thick_slice(slab, start, stop), 0)
-            context.picture(
+            out.picture(
                 f"slabs/{case}/slice_{position:03d}.png",
                 square_pixels(to_uint8(plane, low, high), coronal_spacing(volume), options.longest),
                 kind="slab",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from medheb.build.anatomy import Structure
+from medheb.build.demo.anatomy import Structure
 
 # Smallest cross-section in cm2 of each size word: a liver is large, a kidney medium-sized, a rib small.
 SIZES: tuple[tuple[str, float], ...] = (("Large", 40.0), ("Medium-sized", 8.0), ("Small", 0.0))

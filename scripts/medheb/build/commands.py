@@ -1,0 +1,67 @@
+"""What ``medheb build`` does beyond one source of a run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medheb.build.run import build_from, build_shard
+from medheb.build.source import Projector, ProtocolName
+from medheb.build.work import Shard
+from medheb.core.errors import MedhebError
+from medheb.core.status import Status
+from medheb.manifest.config import Drr
+from medheb.manifest.load import Run
+
+SHOWN_REFUSALS = 10
+
+
+def parse_shard(text: str | None) -> Shard:
+    """``3/16`` as the third of sixteen parts.
+
+    Raises:
+        MedhebError: anything else.
+    """
+    number, _, count = (text or "").partition("/")
+    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
+        raise MedhebError(f"--shard {text}", "is not NUMBER/COUNT", "Write for example --shard 3/16")
+    return Shard(int(number) - 1, int(count))
+
+
+def build_command(run: Run, dataset: str, shard: Shard, receipt: Path | None, workers: int) -> Status:
+    """Build one shard and leave its receipt.
+
+    Raises:
+        MedhebError: no receipt was named.
+    """
+    if receipt is None:
+        raise MedhebError("medheb build --shard", "has no --receipt", "Name the file that says that the shard is done")
+    return build_shard(run, dataset, shard, receipt, workers)
+
+
+def build_folder(
+    run: Run,
+    dataset: str,
+    source: Path,
+    out: Path,
+    protocol: ProtocolName | None,
+    projector: Projector | None,
+    workers: int,
+) -> None:
+    """Build one source from any folder and print what came of it. Names of cases go to the terminal only.
+
+    Raises:
+        MedhebError: no such source, or nothing could be built.
+    """
+    manifest = run.datasets.get(dataset)
+    if manifest is None:
+        raise MedhebError(dataset, "is not a source", f"Allowed: {', '.join(run.datasets)}")
+    protocol = protocol or run.config.protocol
+    projector = projector or Drr().chosen(protocol)
+    inventory = build_from(manifest, source, out, protocol, projector, workers)
+    print(f"{dataset}: {len(inventory.files)} files in {out / manifest.images} (protocol {protocol})")
+    for note in inventory.notes:
+        print(f"note: {note}")
+    for refusal in inventory.refusals[:SHOWN_REFUSALS]:
+        print(f"left out: {refusal.where}: {refusal.fault}. {refusal.remedy}")
+    if len(inventory.refusals) > SHOWN_REFUSALS:
+        print(f"... and {len(inventory.refusals) - SHOWN_REFUSALS} more; see the inventory")

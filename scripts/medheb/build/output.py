@@ -1,0 +1,150 @@
+"""What a recipe writes: pictures, copies, records, and what it refuses or has to say."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from medheb.build.inventory import BuiltFile, Fact, Refusal
+from medheb.core.digests import content_digest, sha256_bytes
+from medheb.core.errors import MedhebError
+from medheb.imaging.png import write_png
+from medheb.imaging.volume import Array
+from medheb.manifest.base import check_relative
+
+
+class Output:
+    """The writing side of one unit of work. Everything lands below ``folder``, which no reader sees yet.
+
+    Args:
+        folder: becomes the image folder once all units are there.
+        where: the source's id, for messages.
+    """
+
+    def __init__(self, folder: Path, where: str) -> None:
+        self._folder = folder
+        self._where = where
+        self.files: dict[str, BuiltFile] = {}
+        self.notes: list[str] = []
+        self.refusals: list[Refusal] = []
+
+    def picture(self, path: str, pixels: Array | Image.Image, **facts: Fact) -> None:
+        """Write a picture as PNG with the project's fixed settings.
+
+        Args:
+            path: below the image folder.
+            pixels: uint8 (H, W), or a Pillow image of a mode that PNG can hold.
+            facts: what index builders and readers need to know of it.
+        """
+        if isinstance(pixels, Image.Image):
+            stream = BytesIO()
+            pixels.save(stream, format="PNG")
+            self.content(path, stream.getvalue(), **facts)
+            return
+        target = self._claim(path)
+        written = write_png(target, pixels)
+        self._add(path, target.stat().st_size, written.sha256, written.content, facts)
+
+    def content(self, path: str, content: bytes, **facts: Fact) -> None:
+        """Write bytes as they are: a picture that the source stores encoded, a table, a list.
+
+        Raises:
+            MedhebError: a picture that cannot be decoded.
+        """
+        try:
+            digest = content_digest(Path(path), content)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise MedhebError(
+                f"{self._where}: {path}", f"cannot be decoded ({error})", "Get an undamaged copy"
+            ) from error
+        target = self._claim(path)
+        target.write_bytes(content)
+        self._add(path, len(content), sha256_bytes(content), digest, facts)
+
+    def file(self, path: str, original: Path, **facts: Fact) -> None:
+        """Take over a file of the source unchanged: a hard link where the file system allows, else a copy.
+
+        Raises:
+            MedhebError: a picture that cannot be decoded.
+        """
+        content = original.read_bytes()
+        try:
+            digest = content_digest(Path(path), content)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise MedhebError(original, f"cannot be decoded ({error})", "Get an undamaged copy") from error
+        target = self._claim(path)
+        try:
+            os.link(os.path.realpath(original), target)
+        except OSError:
+            shutil.copyfile(original, target)
+        self._add(path, len(content), sha256_bytes(content), digest, facts)
+
+    def link(self, path: str, original: Path, facts: Mapping[str, Fact], sha256: str, content: str, size: int) -> None:
+        """List a file that stays where it is and is reached through a link of the image folder.
+
+        Args:
+            path: below the image folder, through the link.
+            original: the file itself; it must exist.
+            facts: what index builders need to know.
+            sha256: its digest, hex.
+            content: its L2 digest.
+            size: bytes.
+        """
+        if not original.is_file():
+            raise MedhebError(self._where, "a listed file is not in the copy", "Verify the copy again")
+        if path in self.files:
+            raise self._twice(path)
+        self._add(path, size, sha256, content, facts)
+
+    def records(self, path: str, rows: Iterable[Mapping[str, Any]], **facts: Fact) -> None:
+        """Write rows as JSON lines (sorted keys, UTF-8) and note the file's facts."""
+        lines = (json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
+        self.content(path, "".join(lines).encode(), **facts)
+
+    def lines(self, path: str, lines: Iterable[str], **facts: Fact) -> None:
+        """Write a list, one entry a line (UTF-8, LF): a selection, say."""
+        self.content(path, "".join(f"{line}\n" for line in lines).encode(), **facts)
+
+    def refuse(self, error: MedhebError) -> None:
+        """Leave out one case, file or row, with the reason; the others go on."""
+        self.refusals.append(Refusal(where=str(error.where), fault=error.fault, remedy=error.remedy))
+
+    def note(self, text: str) -> None:
+        """Say what was skipped or is thin, in words for the report: counts, no identifiers."""
+        self.notes.append(text)
+
+    def discard(self) -> None:
+        """Remove what was written, because its unit failed half-way."""
+        for path in self.files:
+            (self._folder / path).unlink(missing_ok=True)
+        self.files.clear()
+
+    def _claim(self, path: str) -> Path:
+        if path in self.files:
+            raise self._twice(path)
+        try:
+            check_relative(path)
+        except ValueError as error:
+            raise MedhebError(f"{self._where}: {path!r}", f"is not {error}", "Mend the recipe or the source") from error
+        target = self._folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return target
+
+    def _twice(self, path: str) -> MedhebError:
+        return MedhebError(f"{self._where}: {path}", "would be written twice", "Give each picture its own name")
+
+    def _add(self, path: str, size: int, sha256: str, content: str, facts: Mapping[str, Fact]) -> None:
+        self.files[path] = BuiltFile(
+            path=path,
+            bytes=size,
+            sha256=sha256,
+            content=content,
+            facts={name: value for name, value in facts.items() if value is not None},
+        )

@@ -1,0 +1,117 @@
+"""What a recipe reads: the manifest, the unpacked files or the user's verified copy, and the run's switches."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from medheb.core.errors import MedhebError
+from medheb.manifest.base import ModelT, describe_faults
+from medheb.manifest.dataset import Dataset
+
+ProtocolName = Literal["release", "corrected"]
+Projector = Literal["release", "cone", "deepdrr"]
+SEARCH_DEPTH = 6  # folders between a parent that a user names and the download's own layout
+
+
+@dataclass(frozen=True)
+class Source:
+    """The reading side of one build.
+
+    Args:
+        dataset: the source's access manifest.
+        files: folder of its unpacked files or verified copy, or a parent of it; read only.
+        protocol: ``release`` makes what the published scripts make, ``corrected`` what the paper says.
+        projector: which projector makes X-rays from CT.
+        seed: of every draw that the recipe makes.
+        others: roots of further projects (by slug) and of required sources (by id).
+    """
+
+    dataset: Dataset
+    files: Path
+    protocol: ProtocolName = "corrected"
+    projector: Projector = "cone"
+    seed: int = 17
+    others: Mapping[str, Path] = field(default_factory=dict)
+
+    @property
+    def release(self) -> bool:
+        """True if the result must be what the published scripts make."""
+        return self.protocol == "release"
+
+    def options(self, model: type[ModelT]) -> ModelT:
+        """The manifest's ``recipe.options`` as ``model``.
+
+        Raises:
+            MedhebError: a wrong key or value.
+        """
+        try:
+            return model.model_validate(self.dataset.recipe.options)
+        except ValidationError as error:
+            raise describe_faults(error, f"manifest of {self.dataset.id}, recipe.options") from error
+
+    def path(self, relative: str) -> Path:
+        """A file or folder at a fixed place of the source.
+
+        Raises:
+            MedhebError: it is not there.
+        """
+        path = self.files / relative
+        if not path.exists():
+            raise MedhebError(path, "is missing from the unpacked source", "Fetch the source again, or mend unpack")
+        return path
+
+    def folder_with(self, *markers: str, among: Path | None = None) -> Path:
+        """The folder that holds one of ``markers`` (names or relative paths), in ``files`` or below it.
+
+        The search goes level by level, so that a user may name the download's own folder or a parent of it.
+
+        Args:
+            markers: alternatives; any of them marks the folder.
+            among: where to search instead of ``files``, say a required source.
+
+        Raises:
+            MedhebError: no folder has one, or two on the same level do.
+        """
+        top = among or self.files
+        for level in _levels(top):
+            found = [folder for folder in level if any((folder / marker).exists() for marker in markers)]
+            if len(found) > 1:
+                names = f"{found[0].relative_to(top)} and {found[1].relative_to(top)}"
+                raise MedhebError(
+                    top, f"holds {' or '.join(markers)} more than once: in {names}", "Name one of these folders"
+                )
+            if found:
+                return found[0]
+        raise MedhebError(
+            top,
+            f"holds no {' or '.join(markers)}, not even {SEARCH_DEPTH} folders down",
+            f"Give the folder of {self.dataset.title} as its host lays it out, or a parent of it",
+        )
+
+    def other(self, name: str) -> Path:
+        """Root of a required source or further project; ``files`` where one folder was given for all of them.
+
+        Standalone builds get one folder that holds everything.
+        """
+        return self.others.get(name, self.files)
+
+
+def _levels(top: Path) -> Iterator[list[Path]]:
+    """Folders by their distance from ``top``, each level sorted; links to folders are followed once."""
+    level = [top]
+    for _ in range(SEARCH_DEPTH + 1):
+        yield level
+        below: list[Path] = []
+        for folder in level:
+            try:
+                with os.scandir(folder) as entries:
+                    below += [Path(entry.path) for entry in entries if entry.is_dir()]
+            except OSError:
+                continue
+        level = sorted(below)
