@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from PIL import Image
 from medheb.build.inventory import BuiltFile, Fact, Refusal
 from medheb.core.digests import content_digest, sha256_bytes
 from medheb.core.errors import MedhebError
-from medheb.imaging.png import write_png
+from medheb.imaging.png import encode_picture
 from medheb.imaging.volume import Array
 from medheb.manifest.base import check_relative
 
@@ -40,17 +39,13 @@ class Output:
 
         Args:
             path: below the image folder.
-            pixels: uint8 (H, W), or a Pillow image of a mode that PNG can hold.
+            pixels: uint8 (H, W) or (H, W, 3), uint16 (H, W), or a Pillow image of a mode that PNG can hold.
             facts: what index builders and readers need to know of it.
         """
-        if isinstance(pixels, Image.Image):
-            stream = BytesIO()
-            pixels.save(stream, format="PNG")
-            self.content(path, stream.getvalue(), **facts)
-            return
         target = self._claim(path)
-        written = write_png(target, pixels)
-        self._add(path, target.stat().st_size, written.sha256, written.content, facts)
+        encoded, digests = encode_picture(pixels)
+        target.write_bytes(encoded)
+        self._add(path, len(encoded), digests.sha256, digests.content, facts)
 
     def content(self, path: str, content: bytes, **facts: Fact) -> None:
         """Write bytes as they are: a picture that the source stores encoded, a table, a list.
