@@ -1,4 +1,7 @@
-"""NumPy files: one array (``.npy``) or members of an archive (``.npz``), never pickled objects, read piece by piece."""
+"""NumPy files: one array (``.npy``) or members of an archive (``.npz``), never pickled objects, read piece by piece.
+
+Values keep their stored type, float64 included: what is done to a slice before it becomes a picture depends on it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from medheb.core.errors import MedhebError
-from medheb.imaging.stored import StoredSlices, kept_dtype
+from medheb.imaging.stored import StoredSlices
 from medheb.imaging.streams import GET_AGAIN, MAX_DEFLATE_RATIO, READ_FAULTS, first_line, open_bytes, read_blocks
 from medheb.imaging.volume import MAX_VOLUME_BYTES, Array
 
@@ -74,11 +77,6 @@ class _Values:
     offset: int
     seekable: bool
 
-    @property
-    def kept(self) -> np.dtype[Any]:
-        """Type in which values are handed out."""
-        return np.dtype(np.bool_) if self.dtype.kind == "b" else kept_dtype(self.dtype)
-
     def entries(self, indices: Sequence[int]) -> Iterator[Array]:
         """Entries along the first axis, one after the other."""
         blocks = partial(
@@ -91,11 +89,11 @@ class _Values:
         else:
             entries = blocks(self.shape[1:], indices=indices)
         for entry in entries:
-            yield entry.astype(self.kept, copy=False)
+            yield entry.astype(self.dtype.newbyteorder("="), copy=False)
 
     def stored(self) -> StoredSlices:
         """The array as others see it."""
-        return StoredSlices(self.where, self.shape, self.kept, axis=0, read=self.entries)
+        return StoredSlices(self.where, self.shape, self.dtype.newbyteorder("="), axis=0, read=self.entries)
 
 
 def open_npy(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredSlices:

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pydicom
-from pydicom.errors import InvalidDicomError
-from pydicom.uid import (
-    JPEG2000,
-    ExplicitVRLittleEndian,
-    ImplicitVRLittleEndian,
-    JPEG2000Lossless,
-    RLELossless,
-)
 
 from medheb.core.errors import MedhebError
-from medheb.imaging.volume import MAX_VOLUME_BYTES, Affine, Volume, canonical, check_declared
+from medheb.imaging.dicom_pixels import PLUGINS, READ_ERRORS, decode, quiet, read_header
+from medheb.imaging.stored import StoredVolume
+from medheb.imaging.volume import MAX_VOLUME_BYTES, Affine, Array, Volume, check_declared
 
-TRANSFER_SYNTAXES = (
-    ImplicitVRLittleEndian,
-    ExplicitVRLittleEndian,
-    JPEG2000Lossless,
-    JPEG2000,
-    RLELossless,
-)
 MAX_FILES = 10_000
 POSITION_TOLERANCE_MM = 0.05
 GET_AGAIN = "Delete the folder and fetch the source again"
@@ -56,14 +45,17 @@ def _numbers(values: Any) -> tuple[float, ...]:
 
 def _read_header(path: Path) -> _Slice:
     try:
-        header = pydicom.dcmread(path, stop_before_pixels=True)
-    except (InvalidDicomError, OSError, EOFError, ValueError) as error:
+        with quiet():
+            header = pydicom.dcmread(path, stop_before_pixels=True)
+    except PermissionError as error:
+        raise MedhebError(path, "may not be read by this user", "Give read permission on the file") from error
+    except READ_ERRORS as error:
         raise MedhebError(path, "is not a DICOM file", "Keep only the files of one series in the folder") from error
     missing = [name for name in NEEDED if header.get(name) is None]
     if missing:
         raise MedhebError(path, f"lacks {missing[0]}", "Give a series of axial images with positions")
     syntax = header.file_meta.TransferSyntaxUID
-    if syntax not in TRANSFER_SYNTAXES:
+    if syntax not in PLUGINS:
         raise MedhebError(path, f"has transfer syntax {syntax.name}", "Convert the series to explicit little endian")
     if int(header.get("SamplesPerPixel", 1)) != 1 or int(header.get("NumberOfFrames", 1)) != 1:
         raise MedhebError(path, "is a colour or multi-frame image", "Give a series with one grey image a file")
@@ -127,15 +119,28 @@ def _check_even(slices: list[_Slice], distances: list[float], folder: Path) -> N
             )
 
 
-def read_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Volume:
-    """Read a folder that holds exactly one series of single-frame grey images, in RAS order.
+def _planes(slices: list[_Slice], dtype: np.dtype[Any], indices: Sequence[int]) -> Iterator[Array]:
+    """Slices, each (column, row), rescaled once."""
+    for index in indices:
+        entry = slices[index]
+        pixels = decode(read_header(entry.path), entry.path).values
+        if dtype.kind == "f":
+            plane = pixels.astype(np.float32) * np.float32(entry.slope) + np.float32(entry.intercept)
+        else:
+            plane = (pixels.astype(np.int32) + np.int32(entry.intercept)).astype(dtype)
+        yield plane.T
 
-    Slices are sorted by their position along the slice normal; file names do not matter. With slope 1 and a
-    whole intercept the result is int16 (int32 where the range asks for it), else float32.
+
+def open_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
+    """Read and check the headers of a folder that holds exactly one series of single-frame grey images.
+
+    Slices are sorted by their position along the slice normal; file names do not matter. The array's axes are
+    column, row, slice. With slope 1 and a whole intercept slices are int16 (int32 where the range asks for it), else
+    float32.
 
     Raises:
         MedhebError: no folder or too few files, a file that is not DICOM, files of different size or series,
-            a gap, an unknown encoding, pixels that cannot be decoded, or more than ``max_bytes``.
+            a gap, an unknown encoding, or more than ``max_bytes``.
     """
     if not folder.is_dir():
         raise MedhebError(folder, "is not a folder", "Fetch the source again, or correct the path in its manifest")
@@ -149,23 +154,34 @@ def read_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Volume
     slices.sort(key=lambda entry: float(np.dot(normal, entry.position)))
     distances = [float(np.dot(normal, entry.position)) for entry in slices]
     _check_even(slices, distances, folder)
+    dtype = _dtype(slices)
+    shape = (first.columns, first.rows, len(slices))
+    check_declared(str(folder), shape, dtype, max_bytes)
+    return StoredVolume(
+        where=str(folder),
+        shape=shape,
+        dtype=dtype,
+        axis=2,
+        read=partial(_planes, slices, dtype),
+        spacing=(first.spacing[1], first.spacing[0], (distances[-1] - distances[0]) / (len(slices) - 1)),
+        affine=_affine(slices, distances),
+    )
 
-    whole = all(entry.slope == 1 and entry.intercept == int(entry.intercept) for entry in slices)
+
+def _dtype(slices: list[_Slice]) -> np.dtype[Any]:
+    """Type that holds every value that the slices can take after rescaling."""
+    if not all(entry.slope == 1 and entry.intercept == int(entry.intercept) for entry in slices):
+        return np.dtype(np.float32)
     lowest = min(entry.lowest + entry.intercept for entry in slices)
     highest = max(entry.highest + entry.intercept for entry in slices)
     narrow = lowest >= np.iinfo(np.int16).min and highest <= np.iinfo(np.int16).max
-    dtype = np.dtype(np.float32 if not whole else np.int16 if narrow else np.int32)
-    shape = (first.columns, first.rows, len(slices))
-    check_declared(str(folder), shape, dtype, max_bytes)
+    return np.dtype(np.int16 if narrow else np.int32)
 
-    array = np.empty(shape, dtype=dtype, order="F")
-    for index, entry in enumerate(slices):
-        try:
-            pixels = pydicom.dcmread(entry.path).pixel_array
-        except (InvalidDicomError, AttributeError, RuntimeError, ValueError, OSError, EOFError) as error:
-            raise MedhebError(entry.path, "has pixels that cannot be decoded", GET_AGAIN) from error
-        if pixels.shape != (entry.rows, entry.columns):
-            raise MedhebError(entry.path, f"decodes to {pixels.shape}, not to its declared size", GET_AGAIN)
-        step = pixels.astype(np.float32) * np.float32(entry.slope) if not whole else pixels.astype(np.int32)
-        array[:, :, index] = (step + step.dtype.type(entry.intercept)).T
-    return canonical(array, _affine(slices, distances), str(folder))
+
+def read_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Volume:
+    """Read a series in RAS order; see :func:`open_dicom_series`.
+
+    Raises:
+        MedhebError: as there; pixels that cannot be decoded.
+    """
+    return open_dicom_series(folder, max_bytes).canonical()

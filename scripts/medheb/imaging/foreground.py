@@ -132,6 +132,18 @@ def foreground_of(planes: Iterable[Array], keep: Keep = positive) -> Foreground:
     return foreground
 
 
+def widened_range(foreground: Foreground, lower: float, upper: float, factor: float) -> GreyRange:
+    """Range between two percentiles with its upper end moved out by ``factor``; never empty.
+
+    Without a range of values the upper end is the lower one plus 1, before it is moved.
+    """
+    grey = foreground.grey_range(lower, upper)
+    if grey is None:
+        low = foreground.percentiles(0)[0] if foreground.size else np.float32(0)
+        grey = GreyRange(low, np.float32(low + np.float32(1)))
+    return GreyRange(grey.low, np.float32(grey.low + (grey.high - grey.low) * np.float32(factor)))
+
+
 def normalised(plane: Array, grey: GreyRange | None) -> Picture:
     """A slice with ``grey`` mapped to 0..255; black where there is no range. Background 0 becomes black.
 

@@ -71,11 +71,16 @@ def _planes(
         yield scaled.astype(kept, copy=False).T
 
 
-def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
+def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool = False) -> StoredVolume:
     """Read and check the header of a three-dimensional NIfTI file.
 
     Slices come as stored, with the header's slope and intercept applied once. Stored integers of up to 32 bits
     without scaling keep their type; everything else becomes float32, slice by slice.
+
+    Args:
+        path: ``.nii`` or ``.nii.gz``.
+        max_bytes: most that the header may declare.
+        trailing_one: accept a fourth axis of length 1 and drop it.
 
     Raises:
         MedhebError: missing, unreadable, not NIfTI, not three-dimensional, colour, larger than ``max_bytes`` or
@@ -85,10 +90,12 @@ def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
     header = image.header
     stored = header.get_data_dtype()
     shape = tuple(int(length) for length in header.get_data_shape())
+    if trailing_one and len(shape) == 4 and shape[3] == 1:
+        shape = shape[:3]
     packed = is_gzip(path)
     check_room(path, check_declared(str(path), shape, stored, max_bytes), packed)
     scale = (float(image.dataobj.slope), float(image.dataobj.inter))
-    x, y, z = (float(length) for length in header.get_zooms())
+    x, y, z = (float(length) for length in header.get_zooms()[:3])
     return StoredVolume(
         where=str(path),
         shape=shape,

@@ -27,7 +27,8 @@ class StoredSlices:
     Args:
         where: file (and member) it comes from, for messages.
         shape: as stored, first index first.
-        dtype: type of the values handed out: stored integers of up to 32 bits, else float32. Never float64.
+        dtype: type of the slices handed out. Volumes: stored integers of up to 32 bits, else float32. NumPy files: as
+            stored.
         axis: axis that slices are numbered along: the last of volumes, the first of NumPy files.
         read: reads slices by number.
     """
@@ -62,13 +63,14 @@ class StoredSlices:
         return zip(wanted, self.read(wanted), strict=True)
 
     def array(self) -> Array:
-        """The whole array, shape ``self.shape``, type ``self.dtype``.
+        """The whole array, shape ``self.shape``, type ``self.dtype``, but float32 in place of float64.
 
         Raises:
             MedhebError: the file ends early or cannot be decoded.
         """
         # Memory order follows the slice axis, so that filling and reading a slice touch one block.
-        whole = np.empty(self.shape, dtype=self.dtype, order="F" if self.axis else "C")
+        kept = np.dtype(np.float32) if self.dtype == np.float64 else self.dtype
+        whole = np.empty(self.shape, dtype=kept, order="F" if self.axis else "C")
         for index, plane in self.slices():
             whole[(slice(None),) * self.axis + (index,)] = plane
         return whole

@@ -56,6 +56,25 @@ def unit_to_uint8(values: Array, low: float, high: float) -> Picture:
     return _cut(scaled)
 
 
+def stretched(plane: Array) -> Picture:
+    """One slice with its own minimum and maximum mapped to 0 and 255, as published; uint8 is returned as it is.
+
+    Arithmetic as NumPy does it in the slice's own type, faults included: integers wrap where the range exceeds the
+    type, and what then lies outside 0..255 keeps its lowest 8 bits (what x86-64 makes of that cast, which C leaves
+    open). A constant slice and one with a NaN become black.
+    """
+    if plane.dtype == np.uint8:
+        return plane
+    low, high = plane.min(), plane.max()
+    if np.isnan(low) or low == high:
+        return np.zeros(plane.shape, dtype=np.uint8)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        scaled = (plane - low) / (high - low) * 255
+    whole = np.where(np.isfinite(scaled), scaled, 0).astype(np.int64)
+    picture: Picture = whole.astype(np.uint8)
+    return picture
+
+
 def window_range(level: float, width: float) -> tuple[float, float]:
     """Lowest and highest value of a CT window in HU."""
     return level - width / 2, level + width / 2
