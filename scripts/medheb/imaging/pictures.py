@@ -100,9 +100,7 @@ def _filling() -> Iterator[None]:
 
 def _open(content: bytes, where: str | Path, max_pixels: int) -> Image.Image:
     """Read the header only; refuse what is no picture or declares too many pixels."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        image = Image.open(BytesIO(content), formats=tuple(SUFFIXES))
+    image = Image.open(BytesIO(content), formats=tuple(SUFFIXES))
     width, height = image.size
     if width * height > max_pixels:
         raise MedhebError(
@@ -154,6 +152,20 @@ def _name_note(name: str, kind: str) -> list[str]:
     return [] if named in {None, kind} else [f"{kind} under the name of a {named} file"]
 
 
+def _decode(content: bytes, where: str | Path, max_pixels: int, truncated: str) -> tuple[Image.Image, list[str]]:
+    try:
+        return _load(content, where, max_pixels, whole=True), []
+    except READ_ERRORS as error:
+        refusal = _refusal(content, where, error)
+        if truncated == "refuse":
+            raise refusal from error
+        try:
+            with _filling():
+                return _load(content, where, max_pixels, whole=False), ["damaged, missing part filled"]
+        except READ_ERRORS:
+            raise refusal from error
+
+
 def decode_picture(
     content: bytes,
     where: str | Path,
@@ -181,28 +193,18 @@ def decode_picture(
     """
     if not content:
         raise MedhebError(where, "is empty (0 bytes)", GET_AGAIN)
-    notes: list[str] = []
-    try:
-        image = _load(content, where, max_pixels, whole=True)
-    except READ_ERRORS as error:
-        if truncated == "refuse":
-            raise _refusal(content, where, error) from error
-        try:
-            with _filling():
-                image = _load(content, where, max_pixels, whole=False)
-        except READ_ERRORS as again:
-            raise _refusal(content, where, again) from again
-        notes.append("damaged, missing part filled")
-    kind = "JPEG" if image.format == "MPO" else str(image.format)
-    stored_mode = image.mode
-    notes += _name_note(name or (where.name if isinstance(where, Path) else ""), kind)
-    if getattr(image, "is_animated", False):
-        notes.append("several frames, the first is taken")
-    turn = TURNS.get(_orientation(image)) if orientation == "apply" else None
-    if turn is not None:
-        image = image.transpose(turn)
-        notes.append("turned as its EXIF tag says")
-    image, changes = convert(image, modes, where)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Pillow's remarks on odd tags; what matters is raised or noted
+        image, notes = _decode(content, where, max_pixels, truncated)
+        kind, stored_mode = "JPEG" if image.format == "MPO" else str(image.format), image.mode
+        notes += _name_note(name or (where.name if isinstance(where, Path) else ""), kind)
+        if getattr(image, "is_animated", False):
+            notes.append("several frames, the first is taken")
+        turn = TURNS.get(_orientation(image)) if orientation == "apply" else None
+        if turn is not None:
+            image = image.transpose(turn)
+            notes.append("turned as its EXIF tag says")
+        image, changes = convert(image, modes, where)
     return Decoded(image, kind, stored_mode, (*notes, *changes))
 
 
