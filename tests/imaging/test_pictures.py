@@ -123,7 +123,7 @@ def test_a_cut_picture_is_filled_only_where_the_published_program_does(kind: str
     assert np.array_equal(np.asarray(found.image)[0, :8], np.asarray(decoded(whole).image)[0, :8])
     assert decoded(whole, truncated="fill").notes == ()
     assert not ImageFile.LOAD_TRUNCATED_IMAGES
-    with pytest.raises(MedhebError, match="whose end is missing"):
+    with pytest.raises(MedhebError, match=r"whose end is missing|its first bytes are damaged"):
         decoded(whole[:20], truncated="fill")
     assert not ImageFile.LOAD_TRUNCATED_IMAGES
 
