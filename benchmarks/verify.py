@@ -6,6 +6,7 @@ The same files are read by coreutils' ``sha256sum`` in the same run, and the lis
 from __future__ import annotations
 
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -24,8 +25,9 @@ REPEATS = 3
 # Files of MIMIC-CXR-JPG 2.0.0.
 LINES = 377_110
 PARSE = """
-import resource, sys, time
+import sys, time
 from pathlib import Path
+from peak import peak_mb
 from medheb.fetch.physionet import matching
 from medheb.fetch.sums import read_sums
 started = time.monotonic()
@@ -33,7 +35,7 @@ sums = read_sums(Path(sys.argv[1]), "list")
 found, idle = matching(sums.digests, ["files/*.jpg", "*.csv.gz"])
 seconds = time.monotonic() - started
 assert len(found) == len(sums.digests) and idle == ["*.csv.gz"]
-print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+print(seconds, peak_mb())
 """
 
 
@@ -98,7 +100,9 @@ def bench_sums() -> None:
                 name = "-".join(digest[start : start + 8] for start in range(0, 40, 8))
                 subject, study = 10_000_000 + i // 6, 50_000_000 + i // 2
                 stream.write(f"{digest} files/p{10 + i % 10}/p{subject}/s{study}/{name}.jpg\n")
-        output = subprocess.run([sys.executable, "-c", PARSE, str(path)], check=True, capture_output=True, text=True)
+        environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent)}
+        command = [sys.executable, "-c", PARSE, str(path)]
+        output = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
         seconds, megabytes = map(float, output.stdout.split())
 
         def split() -> dict[str, str]:

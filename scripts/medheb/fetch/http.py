@@ -30,7 +30,7 @@ from medheb.fetch.trouble import LATER
 from medheb.manifest.config import Transfer
 
 LOG = logging.getLogger("medheb.fetch")
-CHUNK_BYTES = 1 << 19
+CHUNK_BYTES = 1 << 20
 PROGRESS_BYTES = 64 << 20
 CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)")
 
