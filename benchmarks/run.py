@@ -136,6 +136,7 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
+    import slices
     import transfer
     import verify
 
@@ -143,5 +144,6 @@ if __name__ == "__main__":
     verify.bench_verify()
     verify.bench_sums()
     bench_ranking()
+    show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
     bench_inputs(bench_demo())
     shutil.rmtree(WORK, ignore_errors=True)

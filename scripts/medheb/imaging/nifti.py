@@ -98,7 +98,7 @@ def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool
     x, y, z = (float(length) for length in header.get_zooms()[:3])
     return StoredVolume(
         where=str(path),
-        shape=shape,
+        shape=(shape[0], shape[1], shape[2]),
         dtype=np.dtype(np.float32) if scale != (1, 0) else kept_dtype(stored),
         axis=2,
         read=partial(_planes, path, int(image.dataobj.offset), shape, stored, scale, packed),

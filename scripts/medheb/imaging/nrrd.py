@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-import SimpleITK as sitk  # noqa: N813  (the library's own short name)
 
 from medheb.core.errors import MedhebError
 from medheb.imaging.stored import StoredVolume, kept_dtype, usable
@@ -20,22 +20,25 @@ LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 HEADER_BYTES = 1 << 20
 # A header may name other files as its data; a download that is checked file by file has no use for it.
 ELSEWHERE = re.compile(rb"^data ?file:", re.MULTILINE | re.IGNORECASE)
+# SimpleITK's names of the types of one real number.
 DTYPES = {
-    sitk.sitkInt8: np.int8,
-    sitk.sitkUInt8: np.uint8,
-    sitk.sitkInt16: np.int16,
-    sitk.sitkUInt16: np.uint16,
-    sitk.sitkInt32: np.int32,
-    sitk.sitkUInt32: np.uint32,
-    sitk.sitkInt64: np.int64,
-    sitk.sitkUInt64: np.uint64,
-    sitk.sitkFloat32: np.float32,
-    sitk.sitkFloat64: np.float64,
+    "8-bit signed integer": np.int8,
+    "8-bit unsigned integer": np.uint8,
+    "16-bit signed integer": np.int16,
+    "16-bit unsigned integer": np.uint16,
+    "32-bit signed integer": np.int32,
+    "32-bit unsigned integer": np.uint32,
+    "64-bit signed integer": np.int64,
+    "64-bit unsigned integer": np.uint64,
+    "32-bit float": np.float32,
+    "64-bit float": np.float64,
 }
 
 
-def _header(path: Path) -> sitk.ImageFileReader:
-    """The reader after it has read the header."""
+def _header(path: Path) -> Any:
+    """SimpleITK's reader after it has read the header."""
+    import SimpleITK  # half a second, so only where it is needed
+
     try:
         with path.open("rb") as stream:
             head = stream.read(HEADER_BYTES)
@@ -49,7 +52,7 @@ def _header(path: Path) -> sitk.ImageFileReader:
         raise MedhebError(path, "is not a NRRD volume", GET_AGAIN)
     if ELSEWHERE.search(head.split(b"\n\n", 1)[0].replace(b"\r", b"")):
         raise MedhebError(path, "keeps its voxels in another file", "Give a NRRD file that holds its own voxels")
-    reader = sitk.ImageFileReader()
+    reader = SimpleITK.ImageFileReader()
     reader.SetImageIO("NrrdImageIO")
     reader.SetFileName(str(path))
     try:
@@ -66,13 +69,15 @@ def _last_line(error: RuntimeError) -> str:
 
 def _planes(path: Path, kept: np.dtype[np.generic], indices: Sequence[int]) -> Iterator[Array]:
     """Slices across the last axis, each (I, J). The file is read whole in its stored type."""
+    import SimpleITK
+
     reader = _header(path)
     try:
         image = reader.Execute()
     except RuntimeError as error:
         raise MedhebError(path, f"ends or breaks inside its voxels ({_last_line(error)})", GET_AGAIN) from error
     # SimpleITK shows (K, J, I); the view shares memory with the image, so both stay alive until the end.
-    view = sitk.GetArrayViewFromImage(image)
+    view = SimpleITK.GetArrayViewFromImage(image)
     for index in indices:
         yield view[index].T.astype(kept)
 
@@ -84,22 +89,20 @@ def open_nrrd(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
         MedhebError: missing, unreadable, not NRRD, not three-dimensional, more than one number per voxel, or
             larger than ``max_bytes`` or than the file can hold.
     """
+    import SimpleITK
+
     reader = _header(path)
     shape = tuple(int(length) for length in reader.GetSize())
-    pixel = reader.GetPixelID()
-    if reader.GetNumberOfComponents() != 1 or pixel not in DTYPES:
-        raise MedhebError(
-            path,
-            f"holds {reader.GetNumberOfComponents()} numbers per voxel ({sitk.GetPixelIDValueAsString(pixel)})",
-            "Give a volume with one real number per voxel",
-        )
-    stored = np.dtype(DTYPES[pixel])
+    kind = SimpleITK.GetPixelIDValueAsString(reader.GetPixelID())
+    if kind not in DTYPES:
+        raise MedhebError(path, f"holds voxels of the kind {kind}", "Give a volume with one real number per voxel")
+    stored = np.dtype(DTYPES[kind])
     check_room(path, check_declared(str(path), shape, stored, max_bytes), packed=True)
     x, y, z = (float(length) for length in reader.GetSpacing())
     kept = kept_dtype(stored)
     return StoredVolume(
         where=str(path),
-        shape=shape,
+        shape=(shape[0], shape[1], shape[2]),
         dtype=kept,
         axis=2,
         read=partial(_planes, path, kept),
@@ -109,7 +112,7 @@ def open_nrrd(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
     )
 
 
-def _affine(reader: sitk.ImageFileReader) -> Affine:
+def _affine(reader: Any) -> Affine:
     """Index to RAS millimetres; ITK's coordinates are LPS, hence two sign changes."""
     affine: Affine = np.eye(4)
     affine[:3, :3] = np.array(reader.GetDirection()).reshape(3, 3) * np.array(reader.GetSpacing())

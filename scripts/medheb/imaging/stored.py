@@ -81,11 +81,13 @@ class StoredVolume(StoredSlices):
     """A three-dimensional scan or label map as stored; slices are cut across the last axis.
 
     Args:
+        shape: (I, J, K) as stored; slice k is (I, J).
         spacing: voxel size in mm along the array's axes, as the header gives it.
         affine: 4 x 4, voxel index to millimetres in RAS space; ``None`` where the header's is damaged.
         oriented: whether the file itself states the affine; ``False`` where the reader had to assume one.
     """
 
+    shape: tuple[int, int, int]
     spacing: tuple[float, float, float]
     affine: Affine | None
     oriented: bool = True
