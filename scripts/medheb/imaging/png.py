@@ -81,8 +81,10 @@ def _as_image(picture: Image.Image | Array) -> Image.Image:
             )
         picture = Image.fromarray(np.ascontiguousarray(picture))
     if picture.mode == "I":
-        # What Pillow itself makes of 32-bit samples when it writes a PNG.
-        picture = Image.fromarray(np.clip(np.asarray(picture), 0, MAX_16_BIT).astype(np.uint16))
+        samples = np.asarray(picture)
+        if samples.size and not 0 <= samples.min() <= samples.max() <= MAX_16_BIT:
+            raise ValueError(f"samples from {samples.min()} to {samples.max()}; a PNG holds 0 to {MAX_16_BIT}")
+        picture = Image.fromarray(samples.astype(np.uint16))
     if picture.mode not in (*SAMPLES, *OTHERS) or min(picture.size) < 1:
         raise ValueError(f"no PNG of mode {picture.mode}, size {picture.size}; modes: {', '.join((*SAMPLES, *OTHERS))}")
     return picture
@@ -92,8 +94,7 @@ def encode_picture(picture: Image.Image | Array) -> tuple[bytes, PngDigests]:
     """Encode a picture as PNG without metadata, in its own mode.
 
     Args:
-        picture: Pillow image of mode L, LA, RGB, RGBA, 1, P, I;16 or I (cut to 16 bits, as Pillow does it), or an
-            array: uint8 (H, W), (H, W, 2), (H, W, 3), (H, W, 4), or uint16 (H, W).
+        picture: Pillow image of mode L, LA, RGB, RGBA, 1, P, I;16 or I (samples of 16 bits), or an array: uint8 (H, W), (H, W, 2), (H, W, 3), (H, W, 4), or uint16 (H, W).
 
     Returns:
         File content, and its digests taken of what is in memory: nothing is decoded again.
