@@ -47,7 +47,9 @@ def build_folder(
     projector: Projector | None,
     workers: int,
 ) -> None:
-    """Build one source from any folder and print what came of it. Names of cases go to the terminal only.
+    """Build one source from any folder and print what came of it.
+
+    Names of cases go to the terminal only, and those of sources that may not be shown not even there.
 
     Raises:
         MedhebError: no such source, or nothing could be built.
@@ -61,6 +63,9 @@ def build_folder(
     print(f"{dataset}: {len(inventory.files)} files in {out / manifest.images} (protocol {protocol})")
     for note in inventory.notes:
         print(f"note: {note}")
+    if inventory.refusals and not manifest.show_content:
+        print("note: the terms of this source forbid to show what was left out; its inventory names it")
+        return
     for refusal in inventory.refusals[:SHOWN_REFUSALS]:
         print(f"left out: {refusal.where}: {refusal.fault}. {refusal.remedy}")
     if len(inventory.refusals) > SHOWN_REFUSALS:

@@ -31,6 +31,7 @@ class Output:
         self._folder = folder
         self._where = where
         self.files: dict[str, BuiltFile] = {}
+        self.linked: set[str] = set()
         self.notes: list[str] = []
         self.refusals: list[Refusal] = []
 
@@ -96,6 +97,7 @@ class Output:
             raise MedhebError(self._where, "a listed file is not in the copy", "Verify the copy again")
         if path in self.files:
             raise self._twice(path)
+        self.linked.add(path)
         self._add(path, size, sha256, content, facts)
 
     def records(self, path: str, rows: Iterable[Mapping[str, Any]], **facts: Fact) -> None:
@@ -116,8 +118,8 @@ class Output:
         self.notes.append(text)
 
     def discard(self) -> None:
-        """Remove what was written, because its unit failed half-way."""
-        for path in self.files:
+        """Remove what was written, because its unit failed half-way. What is only linked is the user's own."""
+        for path in self.files.keys() - self.linked:
             (self._folder / path).unlink(missing_ok=True)
         self.files.clear()
 

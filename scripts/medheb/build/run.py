@@ -15,7 +15,7 @@ from medheb.build.places import link_places
 from medheb.build.recipe import Recipe
 from medheb.build.registry import entry_of, recipe_of
 from medheb.build.source import Projector, ProtocolName, Source
-from medheb.build.work import MARKERS, Shard, do_units, sorted_units
+from medheb.build.work import MARKERS, Shard, do_units, shown, sorted_units
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
@@ -171,7 +171,9 @@ def build(made: Build, workers: int = 1) -> Status:
         for file in result.files:
             if file.path in files:
                 raise MedhebError(
-                    f"{source.dataset.id}: {file.path}", "is made by two units", "Remove the repeated file or row"
+                    f"{source.dataset.id}: {shown(source, file.path)}",
+                    "is made by two units",
+                    "Remove the repeated file or row",
                 )
             files[file.path] = file
         notes += [note for note in result.notes if note not in notes]
@@ -194,6 +196,9 @@ def _nothing(source: Source, refusals: list[Refusal]) -> MedhebError:
     """Why a build gave no file at all."""
     if not refusals:
         return MedhebError(source.dataset.id, "gave no files", "Check recipe.options: nothing passed its limits")
+    if not source.dataset.show_content:
+        fault = f"gave no files: {len(refusals)} cases, files or rows could not be used (its terms forbid to show them)"
+        return MedhebError(source.dataset.id, fault, "Check that the folder is whole and is the source's own")
     first, more = refusals[0], len(refusals) - 1
     return MedhebError(first.where, first.fault + (f" (and {more} more that are no use)" if more else ""), first.remedy)
 

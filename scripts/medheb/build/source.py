@@ -79,20 +79,27 @@ class Source:
             MedhebError: no folder has one, or two on the same level do.
         """
         top = among or self.files
-        for level in _levels(top):
-            found = [folder for folder in level if any((folder / marker).exists() for marker in markers)]
-            if len(found) > 1:
-                names = f"{found[0].relative_to(top)} and {found[1].relative_to(top)}"
-                raise MedhebError(
-                    top, f"holds {' or '.join(markers)} more than once: in {names}", "Name one of these folders"
-                )
-            if found:
-                return found[0]
+        found = self.folders_with(*markers, among=among)
+        if len(found) > 1:
+            names = f"{found[0].relative_to(top)} and {found[1].relative_to(top)}"
+            raise MedhebError(
+                top, f"holds {' or '.join(markers)} more than once: in {names}", "Name one of these folders"
+            )
+        if found:
+            return found[0]
         raise MedhebError(
             top,
             f"holds no {' or '.join(markers)}, not even {SEARCH_DEPTH} folders down",
             f"Give the folder of {self.dataset.title} as its host lays it out, or a parent of it",
         )
+
+    def folders_with(self, *markers: str, among: Path | None = None) -> list[Path]:
+        """All folders of :func:`folder_with` on the highest level that has one, sorted; empty if there is none."""
+        for level in _levels(among or self.files):
+            found = [folder for folder in level if any((folder / marker).exists() for marker in markers)]
+            if found:
+                return found
+        return []
 
     def other(self, name: str) -> Path:
         """Root of a required source or further project; ``files`` where one folder was given for all of them.

@@ -32,10 +32,11 @@ log = logging.getLogger("medheb.build")
 
 
 class UnitResult(Strict):
-    """Marker of a unit: what it made, in ``<staging>/.units``."""
+    """Marker of a unit: what it made, in ``<staging>/.units``. ``linked`` files stay where the user has them."""
 
     unit: str
     files: tuple[BuiltFile, ...]
+    linked: tuple[str, ...] = ()
     notes: tuple[str, ...]
     refusals: tuple[Refusal, ...]
 
@@ -52,6 +53,11 @@ class Shard:
         return units[self.number :: self.count]
 
 
+def shown(source: Source, name: str) -> str:
+    """What a message may call a case, file or row: nothing, if the source may not be shown."""
+    return name if source.dataset.show_content else "one of its cases (its terms forbid to name it)"
+
+
 def sorted_units(recipe: Recipe, source: Source) -> list[Unit]:
     """All units of a source by name.
 
@@ -62,7 +68,9 @@ def sorted_units(recipe: Recipe, source: Source) -> list[Unit]:
     for unit, following in pairwise(units):
         if unit.name == following.name:
             raise MedhebError(
-                f"{source.dataset.id}: {unit.name}", "is claimed by two files or rows", "Remove one of them"
+                f"{source.dataset.id}: {shown(source, unit.name)}",
+                "is claimed by two files or rows",
+                "Remove one of them",
             )
     if not units:
         raise MedhebError(source.files, f"holds nothing of {source.dataset.title}", "Check the folder")
@@ -84,7 +92,7 @@ def do_units(
     for unit in units:
         result = read_marker(staging, unit)
         if result is None:
-            raise MedhebError(staging, f"lost the files of unit {unit.name}", "Run the build again")
+            raise MedhebError(staging, f"lost the files of unit {shown(source, unit.name)}", "Run the build again")
         yield result
 
 
@@ -125,11 +133,16 @@ def _build_one(recipe: Recipe, source: Source, unit: Unit, staging: Path) -> str
             raise
         where = error.filename or f"{source.dataset.id}: {unit.name}"
         output.refuse(MedhebError(where, f"cannot be read ({error.strerror or error})", "Mend the file or its rights"))
-    for refusal in output.refusals:
-        # Only the inventory names cases: a log may be passed on.
-        log.debug("build %s: %s %s", source.dataset.id, refusal.where, refusal.fault)
+    if source.dataset.show_content:
+        for refusal in output.refusals:
+            # Only the inventory names cases: a log may be passed on.
+            log.debug("build %s: %s %s", source.dataset.id, refusal.where, refusal.fault)
     result = UnitResult(
-        unit=unit.name, files=tuple(output.files.values()), notes=tuple(output.notes), refusals=tuple(output.refusals)
+        unit=unit.name,
+        files=tuple(output.files.values()),
+        linked=tuple(sorted(output.linked)),
+        notes=tuple(output.notes),
+        refusals=tuple(output.refusals),
     )
     write_bytes(marker_path(staging, unit), result.model_dump_json().encode())
     return unit.name
@@ -150,7 +163,8 @@ def read_marker(staging: Path, unit: Unit) -> UnitResult | None:
         result = validate(UnitResult, read_json(path, "Run the build again"), path)
     except MedhebError:
         return None
-    whole = all(_size(staging / file.path) == file.bytes for file in result.files)
+    linked = set(result.linked)
+    whole = all(file.path in linked or _size(staging / file.path) == file.bytes for file in result.files)
     return result if whole and result.unit == unit.name else None
 
 
