@@ -1,0 +1,158 @@
+"""The ``cone`` projector: a diverging beam through three materials, in NumPy, for one frontal view.
+
+Detector and coronal planes are parallel, so all rays of a view are scaled by one number within one plane: the plane
+is laid out along columns and rows of the detector by two one-dimensional interpolations (Joseph's method). Only one
+plane is held beside the volume.
+
+Density and the shares of the materials are interpolated each by itself and then multiplied, as in DeepDRR; around the
+volume lies a rim of air, so that it fades out instead of ending inside a voxel.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from medheb.core.errors import MedhebError
+from medheb.imaging.drr.geometry import Geometry, Vector, middle
+from medheb.imaging.drr.preparation import Float32, check_grid, check_hu, materials
+from medheb.imaging.volume import Array, Volume
+
+RIM = 2  # voxels of air around the volume
+AIR = -1000
+OBLIQUE_STEP = 0.5  # of the smallest voxel side
+Index = npt.NDArray[np.intp]
+
+
+def areal_density(volume: Volume, geometry: Geometry) -> Float32:
+    """Grams of air, bone and soft tissue per cm2 along the ray to each pixel, (3, H, W).
+
+    Args:
+        volume: CT in HU, in canonical order; not changed, not copied as a whole unless its grid is oblique.
+        geometry: the view; the beam's axis goes through the middle of the volume.
+
+    Raises:
+        MedhebError: not HU, sheared, or so large that the focal spot would lie inside.
+    """
+    check_hu(volume)
+    aligned = check_grid(volume)
+    centre = middle(volume)
+    source = geometry.source(centre)
+    depths = _corners(volume)[1]
+    if depths.min() <= source[1] <= depths.max():
+        raise MedhebError(
+            volume.where, f"is {np.ptp(depths):.0f} mm deep and reaches the X-ray tube", "Move the tube away from it"
+        )
+    summed = _aligned(volume, geometry, centre) if aligned else _oblique(volume, geometry, centre)
+    across = (geometry.offsets() / geometry.source_to_detector_mm) ** 2
+    slant = np.sqrt(1 + across[:, None] + across[None, :]).astype(np.float32)
+    summed *= slant / np.float32(10)  # mm to cm
+    return summed
+
+
+def _corners(volume: Volume) -> Vector:
+    """World positions (3, 8) of the outermost voxel corners."""
+    last = np.array(volume.shape) - 0.5
+    grid = np.stack(np.meshgrid(*([-0.5, end] for end in last), indexing="ij")).reshape(3, -1)
+    corners: Vector = volume.affine[:3, :3] @ grid + volume.affine[:3, 3:]
+    return corners
+
+
+class _Axis:
+    """Pixels along one axis of the detector whose rays meet the plane: which they are, and between which voxels."""
+
+    def __init__(self, place: Vector, length: int) -> None:
+        """``place``: voxel position of each pixel, monotone; the rim counts as voxels."""
+        position = place + RIM
+        length += 2 * RIM
+        inside = np.flatnonzero((position >= -0.5) & (position <= length - 0.5))
+        self.pixels = slice(inside[0], inside[-1] + 1) if len(inside) else slice(0, 0)
+        position = np.clip(position[self.pixels], 0, length - 1)
+        self.first: Index = np.minimum(position.astype(np.intp), length - 2)
+        self.weight: Float32 = (position - self.first).astype(np.float32)[:, None]
+
+    def lay_out(self, rows: Float32) -> Float32:
+        """Rows of the plane at the pixels: (voxels, n) to (pixels, n)."""
+        first: Float32 = rows.take(self.first, axis=0)
+        step = rows.take(self.first + 1, axis=0)
+        step -= first
+        step *= self.weight
+        first += step
+        return first
+
+
+def _aligned(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
+    """Sum over coronal planes of density times share times distance, in mm g/cm3, (3, rows, columns)."""
+    (dx, dy, dz), (x, y, z) = np.diag(volume.affine)[:3], volume.affine[:3, 3]
+    nx, ny, nz = volume.shape
+    source, offsets = geometry.source(centre), geometry.offsets()
+    summed = np.zeros((3, geometry.pixels, geometry.pixels), dtype=np.float32)  # columns, rows
+    kind = volume.array.dtype if volume.array.dtype == np.int16 else np.dtype(np.float32)
+    plane = np.full((nz + 2 * RIM, nx + 2 * RIM), AIR, dtype=kind)
+    for index in range(ny):
+        scale = abs(y + index * dy - source[1]) / geometry.source_to_detector_mm
+        columns = _Axis((centre[0] - offsets * scale - x) / dx, nx)
+        rows = _Axis((centre[2] - offsets * scale - z) / dz, nz)
+        plane[RIM:-RIM, RIM:-RIM] = volume.array[:, index, :].T
+        density, bone, air = (columns.lay_out(np.ascontiguousarray(rows.lay_out(part).T)) for part in materials(plane))
+        _add(summed[:, columns.pixels, rows.pixels], density, bone, air)
+    summed *= np.float32(dy)
+    return np.ascontiguousarray(summed.transpose(0, 2, 1))
+
+
+def _oblique(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
+    """The same for a grid that is turned against the body's axes: planes through it, eight voxels a point."""
+    padded = np.pad(volume.array, RIM, constant_values=AIR)
+    inverse = np.linalg.inv(volume.affine)
+    source, offsets = geometry.source(centre), geometry.offsets()
+    low, high = (edge(_corners(volume), axis=1) for edge in (np.min, np.max))
+    rim = RIM * max(volume.spacing)
+    step = OBLIQUE_STEP * min(volume.spacing)
+    depths = np.arange(low[1] - rim, high[1] + rim, step) + step / 2
+    summed = np.zeros((3, geometry.pixels, geometry.pixels), dtype=np.float32)
+    for depth in depths:
+        scale = abs(depth - source[1]) / geometry.source_to_detector_mm
+        x, z = centre[0] - offsets * scale, centre[2] - offsets * scale
+        # Voxel position of every pixel of the plane, (3, rows, columns): one constant and two straight terms.
+        position = (
+            (inverse[:3, 1] * depth + inverse[:3, 3] + RIM)[:, None, None]
+            + inverse[:3, 2][:, None, None] * z[None, :, None]
+            + inverse[:3, 0][:, None, None] * x[None, None, :]
+        )
+        sizes = np.array(padded.shape)[:, None, None]
+        inside = ((position >= -0.5) & (position <= sizes - 0.5)).all(axis=0)
+        if inside.any():
+            part = np.zeros((3, int(inside.sum())), dtype=np.float32)
+            _add(part, *_at(padded, position[:, inside]))
+            summed[:, inside] += part
+    summed *= np.float32(step)
+    return summed
+
+
+def _add(target: Float32, density: Float32, bone: Float32, air: Float32) -> None:
+    """Add density times share of air, bone and the rest to ``target`` (3, ...)."""
+    bone *= density
+    air *= density
+    target[0] += air
+    target[1] += bone
+    target[2] += density
+    target[2] -= air
+    target[2] -= bone
+
+
+def _at(padded: Array, position: Vector) -> tuple[Float32, Float32, Float32]:
+    """Density and shares of bone and air at voxel positions (3, n), interpolated between the eight nearest."""
+    last = np.array(padded.shape)[:, None] - 1
+    position = np.clip(position, 0, last)
+    first = np.minimum(position.astype(np.intp), last - 1)
+    part = (position - first).astype(np.float32)
+    found = [np.zeros(position.shape[1], dtype=np.float32) for _ in range(3)]
+    for corner in np.ndindex(2, 2, 2):
+        weight = np.ones(position.shape[1], dtype=np.float32)
+        for axis, far in enumerate(corner):
+            weight *= part[axis] if far else 1 - part[axis]
+        hu = padded[tuple(first[axis] + far for axis, far in enumerate(corner))]
+        for target, value in zip(found, materials(hu), strict=True):
+            value *= weight
+            target += value
+    return found[0], found[1], found[2]
