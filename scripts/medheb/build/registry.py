@@ -42,6 +42,10 @@ RECIPES: dict[str, Entry] = {
     "icd10cm": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="ICD10CM"),
     "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
+    # benchmark sources
+    "medmnist2d": Entry("medheb.build.medmnist2d"),
+    "medmnist3d": Entry("medheb.build.medmnist3d"),
+    "mrnet": Entry("medheb.build.mrnet"),
 }
 
 
