@@ -113,15 +113,16 @@ class Golden:
 
     def build(
         self,
-        dataset_id: str,
+        dataset: str | Dataset,
         inputs: str,
         out: Path,
         protocol: ProtocolName = "release",
         projector: Projector = "release",
         others: Mapping[str, Path] | None = None,
     ) -> Made:
-        """Build a source of the real manifests from the named inputs into ``out``."""
-        dataset = self.dataset(dataset_id)
+        """Build a source, by id of its real manifest or by one of the test's own, from the named inputs into ``out``."""
+        if isinstance(dataset, str):
+            dataset = self.dataset(dataset)
         inventory = build_from(dataset, self.inputs(inputs), out, protocol, projector, others=others)
         folder = out / dataset.images
         pictures = {
