@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "fetch"))  # its loopback servers
 
 from tiny_benchmark import copy_workspace, make_workspace, snakemake
 

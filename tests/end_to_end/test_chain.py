@@ -213,13 +213,3 @@ def test_two_drivers_in_one_folder_are_refused(run: Path) -> None:
     first.wait()
     assert second.returncode == 1
     assert re.search(r"is in use by Snakemake process \d+\. Wait for it", second.stderr)
-
-
-def test_log_files_hold_no_secret(tmp_path: Path) -> None:
-    run = make_workspace(tmp_path / "run")
-    canary = "canary-2f7a9c"
-    result = snakemake(run, "results/sources/codes/status.json", HF_TOKEN=canary, KAGGLE_KEY=canary)
-    assert result.returncode == 0, result.stderr
-    for path in run.rglob("*"):
-        if path.is_file() and not path.is_symlink():
-            assert canary.encode() not in path.read_bytes(), path
