@@ -25,9 +25,11 @@ from pydicom.pixels import get_decoder
 
 from medheb.core.errors import MedhebError
 from medheb.imaging import dicom_plugin
+from medheb.imaging.codestreams import look_at
 from medheb.imaging.volume import Array
 
 MAX_PIXELS = 80_000_000
+ITEM = b"\xfe\xff\x00\xe0"
 GET_AGAIN = "Fetch the file again; if it stays so, leave it out and report it to the publisher"
 PLUGINS = {
     **dict.fromkeys((*uid.UncompressedTransferSyntaxes, uid.DeflatedExplicitVRLittleEndian), ""),
@@ -50,8 +52,6 @@ READ_ERRORS = (
     NotImplementedError,
     struct.error,
 )
-# Start-of-frame markers of JPEG and JPEG-LS streams, ITU T.81 table B.1 and T.87.
-FRAMES = {0xC0: uid.JPEGBaseline8Bit, 0xC1: uid.JPEGExtended12Bit, 0xC3: uid.JPEGLossless, 0xF7: uid.JPEGLSLossless}
 
 
 @dataclass(frozen=True)
@@ -107,20 +107,15 @@ def read_header(path: Path) -> pydicom.Dataset:
     return header
 
 
-def _stream_syntax(stream: bytes) -> uid.UID | None:
-    """Transfer syntax that fits the first bytes of a compressed frame; None if none does."""
-    if stream.startswith(b"\xff\x4f\xff\x51") or stream[4:8] == b"jP  ":
-        return uid.JPEG2000
-    if stream.startswith(b"\xff\xd8"):
-        place = 2
-        while place + 4 <= len(stream) and stream[place] == 0xFF:
-            if stream[place + 1] in FRAMES:
-                return FRAMES[stream[place + 1]]
-            place += 2 + int.from_bytes(stream[place + 2 : place + 4], "big")
+def _first_frame(header: pydicom.Dataset) -> bytes | None:
+    """The compressed picture; None if the pixels are not compressed."""
+    data = header.get("PixelData") or b""
+    if data[:4] != ITEM or not header["PixelData"].is_undefined_length:
         return None
-    if len(stream) >= 64 and 1 <= int.from_bytes(stream[:4], "little") <= 15 and stream[4:8] == b"\x40\0\0\0":
-        return uid.RLELossless
-    return None
+    try:
+        return next(generate_frames(data, number_of_frames=1), b"")
+    except READ_ERRORS:
+        return b""
 
 
 def transfer_syntax(header: pydicom.Dataset, path: Path) -> tuple[uid.UID, list[str]]:
@@ -130,15 +125,19 @@ def transfer_syntax(header: pydicom.Dataset, path: Path) -> tuple[uid.UID, list[
         The transfer syntax, and a note if it was found out.
 
     Raises:
-        MedhebError: nothing fits.
+        MedhebError: nothing fits, or a compressed stream that has another size than the header or no end.
     """
     named = header.file_meta.get("TransferSyntaxUID") if hasattr(header, "file_meta") else None
-    data = header.get("PixelData") or b""
-    compressed = data[:4] == b"\xfe\xff\x00\xe0" and header["PixelData"].is_undefined_length
-    if named is not None and named in PLUGINS and compressed == named.is_encapsulated:
+    stream = _first_frame(header)
+    seen = None if stream is None else look_at(stream)
+    if seen is not None and (not seen.ended or seen.size not in {None, (header.Rows, header.Columns)}):
+        size = "" if seen.size is None else f", {seen.size[1]} x {seen.size[0]}"
+        fault = f"has pixels that cannot be decoded: a stream{size}, cut off or not of the size that the header says"
+        raise MedhebError(path, fault, GET_AGAIN)
+    if named is not None and named in PLUGINS and (stream is not None) == named.is_encapsulated:
         return named, []
-    if compressed:
-        found = _stream_syntax(next(generate_frames(data, number_of_frames=1), b""))
+    if stream is not None:
+        found = None if seen is None else seen.syntax
     elif named is None or not named.is_transfer_syntax:
         found = _plain_syntax(header)
     else:

@@ -212,9 +212,10 @@ def _render_grey(header: pydicom.Dataset, stored: Array, path: Path) -> tuple[Pi
     return _look_up(stored, grey_of), contrast, hidden, notes
 
 
-def _render_colour(values: Array, path: Path) -> Picture:
-    if values.dtype == np.uint16:  # palettes of 16 bit
-        values = values >> 8
+def _render_colour(header: pydicom.Dataset, values: Array, path: Path) -> Picture:
+    if values.dtype == np.uint16:
+        bits = 16 if header.PhotometricInterpretation == "PALETTE COLOR" else int(header.BitsStored)
+        values = (values >> max(0, bits - 8)).clip(0, 255).astype(np.uint8)
     if values.dtype != np.uint8:
         raise MedhebError(path, f"has colours of type {values.dtype}", "Convert it to 8 bit RGB")
     return np.ascontiguousarray(values)
@@ -244,7 +245,7 @@ def read_radiograph(
 
     Raises:
         MedhebError: not DICOM, another modality, no or several pictures, an unknown or damaged encoding, padding
-            only, or colours of more than 8 bits.
+            only, or colours that are no whole numbers.
     """
     with quiet():
         try:
@@ -256,7 +257,7 @@ def read_radiograph(
                 raise MedhebError(path, f"is of modality {known}", f"Accepted: {wanted}. Take the file out")
             stored = decode(header, path, max_pixels)
             if stored.values.ndim == 3:
-                picture, contrast, padding = _render_colour(stored.values, path), "colour", 0
+                picture, contrast, padding = _render_colour(header, stored.values, path), "colour", 0
                 notes: list[str] = []
             elif header.PhotometricInterpretation in GREY:
                 picture, contrast, padding, notes = _render_grey(header, stored.values, path)
