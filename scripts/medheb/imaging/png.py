@@ -75,7 +75,9 @@ def _as_image(picture: Image.Image | Array) -> Image.Image:
         ValueError: another mode, type or number of axes, or empty.
     """
     if isinstance(picture, np.ndarray):
-        if picture.size == 0 or picture.dtype not in (np.uint8, np.uint16) or picture.ndim not in (2, 3):
+        grey = picture.ndim == 2 and picture.dtype in (np.uint8, np.uint16)
+        colour = picture.ndim == 3 and picture.dtype == np.uint8 and picture.shape[2] in (2, 3, 4)
+        if picture.size == 0 or not (grey or colour):
             raise ValueError(
                 f"a picture is uint8 (H, W) or (H, W, 2 to 4), or uint16 (H, W); not {picture.dtype} {picture.shape}"
             )
@@ -94,7 +96,8 @@ def encode_picture(picture: Image.Image | Array) -> tuple[bytes, PngDigests]:
     """Encode a picture as PNG without metadata, in its own mode.
 
     Args:
-        picture: Pillow image of mode L, LA, RGB, RGBA, 1, P, I;16 or I (samples of 16 bits), or an array: uint8 (H, W), (H, W, 2), (H, W, 3), (H, W, 4), or uint16 (H, W).
+        picture: Pillow image of mode L, LA, RGB, RGBA, 1, P, I;16 or I (samples of 16 bits), or an
+            array: uint8 (H, W), (H, W, 2), (H, W, 3) or (H, W, 4), or uint16 (H, W).
 
     Returns:
         File content, and its digests taken of what is in memory: nothing is decoded again.

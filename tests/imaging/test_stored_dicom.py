@@ -1,0 +1,88 @@
+"""DICOM series as stored, in every encoding that sources use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import imagecodecs
+import numpy as np
+import pydicom
+import pytest
+from make_scans import save_dicom_slice, save_series
+from pydicom import uid
+from pydicom.encaps import encapsulate
+
+from medheb.core.errors import MedhebError
+from medheb.imaging.dicom import open_dicom_series
+
+
+def with_stream(syntax: uid.UID, encode: Callable[[np.ndarray], bytes]) -> Callable[[pydicom.Dataset], None]:
+    """Replace the pixels of a data set by one encoded frame."""
+
+    def change(slice_: pydicom.Dataset) -> None:
+        slice_.PixelData = encapsulate([encode(slice_.pixel_array)])
+        slice_["PixelData"].is_undefined_length = True
+        slice_.file_meta.TransferSyntaxUID = syntax
+
+    return change
+
+
+ENCODINGS: dict[str, Callable[[pydicom.Dataset], None]] = {
+    "RLE": lambda slice_: slice_.compress(uid.RLELossless),
+    "JPEG 2000": lambda slice_: slice_.compress(uid.JPEG2000Lossless),
+    "JPEG-LS": with_stream(uid.JPEGLSLossless, imagecodecs.jpegls_encode),
+    "lossless JPEG": with_stream(
+        uid.JPEGLosslessSV1, lambda pixels: imagecodecs.ljpeg_encode(pixels, bitspersample=16)
+    ),
+}
+
+
+@pytest.mark.parametrize("encoding", list(ENCODINGS))
+def test_every_encoding_gives_the_same_slices(tmp_path: Path, encoding: str) -> None:
+    folder = tmp_path / "series"
+    save_series(folder, slices=3, rows=40, columns=48)
+    plain = open_dicom_series(folder).array()
+    for path in folder.iterdir():
+        slice_ = pydicom.dcmread(path)
+        ENCODINGS[encoding](slice_)
+        slice_.save_as(path, enforce_file_format=True)
+    assert np.array_equal(open_dicom_series(folder).array(), plain)
+
+
+def test_order_axes_and_spacing(tmp_path: Path) -> None:
+    stack = save_series(tmp_path / "series")
+    volume = open_dicom_series(tmp_path / "series")
+    assert (volume.shape, volume.dtype, volume.axis_codes) == ((5, 3, 4), np.int16, "LPS")
+    assert volume.spacing == (1.0, 2.0, 2.5)
+    assert np.array_equal(volume.array(), stack.transpose(2, 1, 0).astype(int) - 1024)
+    [(index, plane)] = volume.slices([2, 2])
+    assert index == 2
+    assert np.array_equal(plane, stack[2].T.astype(int) - 1024)
+
+
+def test_only_the_wanted_slices_are_decoded(tmp_path: Path) -> None:
+    save_series(tmp_path / "series", slices=4)
+    save_dicom_slice(tmp_path / "series" / "image_4", np.zeros((3, 5)), (10, 20, 30), PixelData=b"\0\0")
+    volume = open_dicom_series(tmp_path / "series")
+    assert [index for index, _ in volume.slices([1, 3])] == [1, 3]
+    with pytest.raises(MedhebError, match="image_4: has pixels that cannot be decoded"):
+        volume.array()
+
+
+def test_mixed_sizes_and_unknown_encodings_are_refused_before_pixels_are_read(tmp_path: Path) -> None:
+    save_series(tmp_path / "mixed")
+    save_dicom_slice(tmp_path / "mixed" / "image_9", np.zeros((4, 4)), (10, 20, 40))
+    with pytest.raises(
+        MedhebError, match=r"image_9: is 4 x 4, but image_1 is 5 x 3\. Keep only the files of one series"
+    ):
+        open_dicom_series(tmp_path / "mixed")
+    save_series(tmp_path / "film")
+    path = tmp_path / "film" / "image_1"
+    slice_ = pydicom.dcmread(path)
+    slice_.file_meta.TransferSyntaxUID = uid.MPEG2MPML
+    slice_.PixelData = encapsulate([b"\0\0"])
+    slice_["PixelData"].is_undefined_length = True
+    slice_.save_as(path, enforce_file_format=True)
+    with pytest.raises(MedhebError, match="image_1: has transfer syntax MPEG2"):
+        open_dicom_series(tmp_path / "film")
