@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,7 @@ class Output:
         self.files: dict[str, BuiltFile] = {}
         self.linked: set[str] = set()
         self.notes: list[str] = []
+        self.counts: Counter[str] = Counter()
         self.refusals: list[Refusal] = []
 
     def picture(self, path: str, pixels: Array | Image.Image, **facts: Fact) -> None:
@@ -117,11 +119,16 @@ class Output:
         """Say what was skipped or is thin, in words for the report: counts, no identifiers."""
         self.notes.append(text)
 
+    def count(self, phrase: str, number: int = 1) -> None:
+        """Add to a number that the report shows over the whole source, as in ``12 rows without a label``."""
+        self.counts[phrase] += number
+
     def discard(self) -> None:
         """Remove what was written, because its unit failed half-way. What is only linked is the user's own."""
         for path in self.files.keys() - self.linked:
             (self._folder / path).unlink(missing_ok=True)
         self.files.clear()
+        self.counts.clear()
 
     def _claim(self, path: str) -> Path:
         if path in self.files:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import shutil
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,16 +167,18 @@ def build(made: Build, workers: int = 1) -> Status:
     units = sorted_units(recipe, source)
     files: dict[str, BuiltFile] = {}
     notes: list[str] = []
+    counts: Counter[str] = Counter()
     refusals: list[Refusal] = []
     for result in do_units(recipe, source, units, staging, workers):
         for file in result.files:
-            if file.path in files:
+            if file.path in files and files[file.path].content != file.content:
                 raise MedhebError(
                     f"{source.dataset.id}: {shown(source, file.path)}",
-                    "is made by two units",
+                    "is made by two units, with different content",
                     "Remove the repeated file or row",
                 )
-            files[file.path] = file
+            files.setdefault(file.path, file)
+        counts.update(result.counts)
         notes += [note for note in result.notes if note not in notes]
         refusals += result.refusals
     if not files:
@@ -184,6 +187,7 @@ def build(made: Build, workers: int = 1) -> Status:
     last = Output(staging, source.dataset.id)
     if recipe.finish:
         recipe.finish(source, ordered, last)
+    notes += [f"{number:,} {phrase}" for phrase, number in sorted((counts + last.counts).items())]
     if refusals:
         notes.append(f"{len(refusals)} cases, files or rows could not be used; the inventory names each")
     everything = sorted([*ordered, *last.files.values()], key=lambda file: file.path.encode())

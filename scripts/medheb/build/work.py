@@ -38,6 +38,7 @@ class UnitResult(Strict):
     files: tuple[BuiltFile, ...]
     linked: tuple[str, ...] = ()
     notes: tuple[str, ...]
+    counts: dict[str, int]
     refusals: tuple[Refusal, ...]
 
 
@@ -142,6 +143,7 @@ def _build_one(recipe: Recipe, source: Source, unit: Unit, staging: Path) -> str
         files=tuple(output.files.values()),
         linked=tuple(sorted(output.linked)),
         notes=tuple(output.notes),
+        counts=dict(output.counts),
         refusals=tuple(output.refusals),
     )
     write_bytes(marker_path(staging, unit), result.model_dump_json().encode())
