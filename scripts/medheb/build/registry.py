@@ -46,6 +46,8 @@ RECIPES: dict[str, Entry] = {
     "medmnist2d": Entry("medheb.build.medmnist2d"),
     "medmnist3d": Entry("medheb.build.medmnist3d"),
     "mrnet": Entry("medheb.build.mrnet"),
+    "vindr_cxr": Entry("medheb.build.vindr_cxr"),
+    "vindr_mammo": Entry("medheb.build.vindr_mammo"),
 }
 
 

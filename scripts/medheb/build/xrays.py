@@ -1,0 +1,131 @@
+"""X-rays of the region sources, from DICOM or from a picture file, and their crops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+
+from medheb.build.closed_tables import MEND_ROW
+from medheb.build.inventory import Fact
+from medheb.build.output import Output
+from medheb.core.errors import MedhebError
+from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, merge, not_negative, read_corners, sound_box
+from medheb.imaging.picture_modes import Modes
+from medheb.imaging.pictures import Decoded, decode_picture
+from medheb.imaging.png import OTHERS, SAMPLES
+from medheb.imaging.radiograph_dicom import facts_of, read_radiograph
+
+DICOM_SUFFIXES = frozenset({".dicom", ".dcm", ".dic"})
+
+
+@dataclass(frozen=True)
+class Xray:
+    """A picture to cut crops from.
+
+    Args:
+        image: its pixels.
+        facts: what the inventory keeps of a DICOM file; nothing of a picture file.
+        original: the file, if the picture is exactly its content.
+        notes: fixed phrases about what was unusual.
+    """
+
+    image: Image.Image
+    facts: dict[str, Fact]
+    original: Path | None
+    notes: tuple[str, ...]
+
+
+def decode_xray(content: bytes, where: Path, release: bool) -> Decoded:
+    """A picture file's pixels: as they lie in it, as the published programs take them, or as 8 bit grey or RGB.
+
+    Raises:
+        MedhebError: see :func:`medheb.imaging.pictures.decode_picture`, or a mode that PNG cannot hold.
+    """
+    modes = Modes.AS_STORED if release else Modes.EIGHT_BIT
+    decoded = decode_picture(content, where, modes=modes, orientation="keep" if release else "apply")
+    if decoded.image.mode not in {*SAMPLES, *OTHERS}:
+        raise MedhebError(
+            where, f"has pixels of mode {decoded.image.mode}, which PNG cannot hold", "Convert it to 8 bit"
+        )
+    return decoded
+
+
+def read_xray(path: Path, release: bool) -> Xray:
+    """Read a DICOM file (by its suffix) or a picture.
+
+    Raises:
+        MedhebError: missing, unreadable, or no picture.
+    """
+    if path.suffix.lower() in DICOM_SUFFIXES:
+        if not path.is_file():
+            raise MedhebError(path, "is missing", "Verify the copy again")
+        radiograph = read_radiograph(path)
+        return Xray(Image.fromarray(radiograph.picture), dict(facts_of(radiograph)), None, radiograph.notes)
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError as error:
+        raise MedhebError(path, "is missing", "Verify the copy again") from error
+    decoded = decode_xray(content, path, release)
+    same = decoded.format == "PNG" and decoded.image.mode == decoded.stored_mode
+    turned = any("turned" in note for note in decoded.notes)
+    return Xray(decoded.image, {}, path if same and not turned else None, decoded.notes)
+
+
+def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
+    """Write a picture as PNG, or take over the file that it is the content of."""
+    everything = {**xray.facts, **facts, "width": xray.image.width, "height": xray.image.height}
+    if xray.original is not None:
+        out.file(path, xray.original, **everything)
+    else:
+        out.picture(path, xray.image, **everything)
+
+
+@dataclass(frozen=True)
+class ReaderBox:
+    """A box as a table has it: where it stands, and its corners x1, y1, x2, y2."""
+
+    where: str
+    corners: tuple[object, ...]
+
+
+def united_boxes(boxes: Sequence[ReaderBox], size: tuple[int, int], release: bool, out: Output) -> list[PixelBox]:
+    """Boxes of several readers for one finding in one picture, those that mean the same place united.
+
+    A row that is no box is refused. ``corrected`` also orders the corners, cuts boxes at the border, and refuses
+    those without area or outside of the picture (the published programs cut something else for them).
+
+    Args:
+        boxes: in the order of the table.
+        size: (width, height) of the picture.
+        release: the published rules.
+        out: receives the refusals.
+    """
+    found = []
+    for box in boxes:
+        try:
+            read = read_corners(box.corners, box.where)
+            found.append(not_negative(read) if release else sound_box(read, size, box.where))
+        except MedhebError as error:
+            out.refuse(MedhebError(error.where, error.fault, MEND_ROW))
+    return merge(found, published_order=release)
+
+
+def write_crop(
+    out: Output, path: str, image: Image.Image, box: PixelBox, least: int = LEAST_SIDE, **facts: Fact
+) -> None:
+    """Write a box grown to at least ``least`` pixels a side; see :func:`medheb.imaging.boxes.grow`."""
+    grown = grow(box, image.size, least)
+    crop = cut(image, grown)
+    out.picture(
+        path,
+        crop,
+        **facts,
+        kind="crop",
+        box=" ".join(map(str, grown)),
+        transform=f"box cut out, at least {least} pixels a side",
+        width=crop.width,
+        height=crop.height,
+    )
