@@ -70,6 +70,20 @@ class Plan:
         line = f'set -euo pipefail; {path}; medheb() ( exec {command} "$@" ); '
         return line.replace("{", "{{").replace("}", "}}")
 
+    def downloads(self) -> str:
+        """What a dry run says about downloads: the plan in short. Asks no host; imports only what a dry run needs."""
+        from medheb.fetch.plan import make_plan, require_room
+        from medheb.fetch.plan_table import totals
+
+        plan = make_plan(self.run)
+        command = shlex.join(["medheb", *self._options, "plan"])
+        lines = [f"Downloads of {len(plan.sources)} sources (each source: {command})", *totals(plan)]
+        try:
+            require_room(plan)
+        except MedhebError as error:
+            lines.append(f"   short: {error}")
+        return "\n".join([*lines, ""])
+
     # wildcards
     @property
     def datasets(self) -> list[str]:

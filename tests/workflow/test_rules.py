@@ -49,6 +49,23 @@ def test_dry_run_from_the_root_lists_the_whole_chain(profile: list[str]) -> None
         assert re.search(rf"^{rule}\s+\d+", listed, flags=re.MULTILINE), rule
 
 
+def test_a_dry_run_begins_with_the_plan_in_short_and_a_run_does_not(tmp_path: Path) -> None:
+    settings = tmp_path / "own.yaml"
+    settings.write_text(f"paths: {{sources: {tmp_path}/s, benchmark: {tmp_path}/b, results: {tmp_path}/r}}\n")
+    files = ["--configfile", "config/full.yaml", str(settings)]
+    dry = snakemake("all", "-n", "--quiet", "rules", *files)
+    assert dry.returncode == 0, dry.stderr
+    listed = dry.stdout + dry.stderr
+    assert re.search(
+        r"^Downloads of 54 sources \(each source: medheb --config \S+ --config \S+ .*plan\)$", listed, re.M
+    )
+    assert re.search(r"^ blocked: 54 sources, [\d.]+ GB to load \(\+ \d+ of unknown size\)", listed, re.M)
+    assert re.search(r"^ +free: [\d.]+ \w+ on disk$", listed, re.M)
+    other = snakemake("--list", *files)
+    assert other.returncode == 0, other.stderr
+    assert "Downloads of" not in other.stdout + other.stderr
+
+
 def test_one_source_and_what_depends_on_it() -> None:
     result = snakemake("dataset_icd10cm", "-n", "--configfile", "config/demo.yaml", "--forceall", "--quiet", "rules")
     assert result.returncode == 0, result.stderr

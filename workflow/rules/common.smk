@@ -14,6 +14,9 @@ RESULTS = PLAN.run.config.paths.results
 # Each command of a rule is `medheb <step>` with this run's configuration, whatever machine it runs on.
 shell.prefix(PLAN.shell_prefix)
 
+if workflow.output_settings.dryrun:
+    logger.info(PLAN.downloads())
+
 
 wildcard_constraints:
     dataset="|".join(PLAN.datasets),

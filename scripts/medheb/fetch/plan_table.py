@@ -59,11 +59,19 @@ def print_plan(plan: Plan, console: Console) -> None:
             escape(f"{source.reason}. {source.remedy}" if source.reason else ""),
         )
     console.print(table)
-    for title, total in (("ready", plan.ready), ("blocked", plan.blocked)):
-        console.print(f"{title:>8}: {_sum_text(total)}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f" present: {plan.present} sources", markup=False, highlight=False)
-    console.print(f"     own: {_own_text(plan.own_copies)}", markup=False, highlight=False, soft_wrap=True)
-    console.print(f"    free: {size_text(plan.free_bytes)} on disk", markup=False, highlight=False)
+    for line in totals(plan):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def totals(plan: Plan) -> list[str]:
+    """The plan in short: one line for each state, the own copies and the room on the disk."""
+    return [
+        f"   ready: {_sum_text(plan.ready)}",
+        f" blocked: {_sum_text(plan.blocked)}",
+        f" present: {_sources_text(plan.present)}",
+        f"     own: {_own_text(plan.own_copies)}",
+        f"    free: {size_text(plan.free_bytes)} on disk",
+    ]
 
 
 def _own_text(own: OwnCopies) -> str:
