@@ -43,6 +43,7 @@ RECIPES: dict[str, Entry] = {
     "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
+    "ct_rate": Entry("medheb.build.ct_rate", follows_projector=True),
     "medmnist2d": Entry("medheb.build.medmnist2d"),
     "medmnist3d": Entry("medheb.build.medmnist3d"),
     "mrnet": Entry("medheb.build.mrnet"),

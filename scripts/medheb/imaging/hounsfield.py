@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from medheb.core.errors import MedhebError
@@ -10,22 +12,35 @@ from medheb.imaging.volume import Array
 # Two straight facts about a body in a scanner: air around it or in it, and soft tissue. The limits are ours.
 AIR_HU, TISSUE_HU = (-1100, -700), (-200, 200)
 MIN_SHARE = 0.01
-# Every second voxel of every second row tells the shares of a slice well enough.
-STEP = 2
+# A grid of some 256 x 256 voxels tells the shares of a slice well enough.
+SAMPLED_SIDE = 256
+LOWEST, HIGHEST = -32768, 32767
+REMEDY = "Give a CT with its rescale slope and intercept applied exactly once"
 
 
 class HounsfieldCheck:
-    """Shares of air and soft tissue, collected slice by slice."""
+    """Counts of the values of a volume, collected slice by slice (512 KB however large it is)."""
 
     def __init__(self) -> None:
-        self._voxels = self._air = self._tissue = 0
+        self._counts = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
+        self._slices = 0
 
     def add(self, plane: Array) -> None:
         """Count one slice."""
-        sample = plane[::STEP, ::STEP]
-        self._voxels += sample.size
-        self._air += int(np.count_nonzero((sample >= AIR_HU[0]) & (sample <= AIR_HU[1])))
-        self._tissue += int(np.count_nonzero((sample >= TISSUE_HU[0]) & (sample <= TISSUE_HU[1])))
+        self._slices += 1
+        values = plane[tuple(slice(None, None, max(1, side // SAMPLED_SIDE)) for side in plane.shape)].ravel()
+        if values.dtype.kind == "f":
+            values = np.rint(values[np.isfinite(values)])
+        places = np.clip(values, LOWEST, HIGHEST).astype(np.intp) - LOWEST
+        self._counts += np.bincount(places, minlength=self._counts.size)
+
+    def _share(self, bounds: tuple[int, int], shift: int = 0) -> float:
+        """Share of the values that lie within ``bounds`` after ``shift`` is added to them."""
+        low, high = (min(max(bound - shift - LOWEST, 0), self._counts.size - 1) for bound in bounds)
+        return float(self._counts[low : high + 1].sum() / self._counts.sum())
+
+    def _fits(self, shift: int) -> bool:
+        return min(self._share(AIR_HU, shift), self._share(TISSUE_HU, shift)) >= MIN_SHARE
 
     def fault(self) -> str | None:
         """What speaks against Hounsfield units, or ``None``.
@@ -33,12 +48,31 @@ class HounsfieldCheck:
         Raises:
             ValueError: no slice was added.
         """
-        if not self._voxels:
+        if not self._slices:
             raise ValueError("no slice was added")
-        air, tissue = self._air / self._voxels, self._tissue / self._voxels
+        if not self._counts.any():
+            return "holds no voxel that is a number"
+        air, tissue = self._share(AIR_HU), self._share(TISSUE_HU)
         for share, kind, cause in ((air, "air", "was never applied"), (tissue, "soft tissue", "was applied twice")):
             if share < MIN_SHARE:
                 return f"is not in HU: {share:.1%} of its voxels look like {kind}, as if the intercept {cause}"
+        return None
+
+    def mistake(self, intercepts: Sequence[int]) -> str | None:
+        """As :meth:`fault`, but only what is beyond doubt: with one of the intercepts more, or less, it is a CT.
+
+        A volume of air alone is no such case.
+
+        Args:
+            intercepts: rescale intercepts that the source's scanners use, such as -1024.
+        """
+        if self.fault() is None or not self._counts.any():
+            return None
+        for intercept in intercepts:
+            if self._fits(-intercept):
+                return f"is not in HU: its rescale intercept of {intercept} was applied twice"
+            if self._fits(intercept):
+                return f"is not in HU: its rescale intercept of {intercept} was never applied"
         return None
 
     def require(self, where: str) -> None:
@@ -48,4 +82,4 @@ class HounsfieldCheck:
             MedhebError: naming the volume and the fault.
         """
         if fault := self.fault():
-            raise MedhebError(where, fault, "Give a CT with its rescale slope and intercept applied exactly once")
+            raise MedhebError(where, fault, REMEDY)

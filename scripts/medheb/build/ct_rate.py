@@ -1,0 +1,213 @@
+"""Recipe ``ct_rate``: 64 slices and one X-ray of the first reconstruction of every scan, from one read of its volume.
+
+Only the ``*_fixed`` folders are read: their values are Hounsfield units already, so the tables' slope and intercept
+are never applied. As published, output folders are flat: ``valid_fixed_sliced/valid_1_a/slice_000.png`` and
+``valid_fixed_drr/valid_1_a/drr_ap.png``.
+
+``release`` slices and projects every volume as it is stored. ``corrected`` turns slices to the radiological display,
+leaves out what the publisher lists as no chest, and refuses whatever is no CT of a body in HU.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+
+from medheb.build.inventory import Fact
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.slices import (
+    Fault,
+    Window,
+    axial_slices,
+    claimed_twice,
+    facts_of,
+    finish,
+    folders_in,
+    open_volume,
+    require_use,
+    write_ct,
+)
+from medheb.build.source import Source
+from medheb.build.tables import read_table, read_text
+from medheb.core.errors import MedhebError
+from medheb.imaging.axial import Each
+from medheb.imaging.drr.geometry import Geometry, View
+from medheb.imaging.drr.release import ReleaseProjection
+from medheb.imaging.drr.xray import Xray, XraySettings, project, release_sidecar
+from medheb.imaging.gathered import GatheredVolume
+from medheb.imaging.stored import StoredVolume
+from medheb.manifest.base import RelativePath, Strict
+
+VOLUME = "VolumeName"
+SUFFIX = ".nii.gz"
+FIRST = "_1"
+
+
+class Part(Strict):
+    """One split. Tables lie beside its folder and may be absent from a copy.
+
+    Args:
+        volumes: folder of the download.
+        slices: image folder of the slices.
+        xrays: image folder of the X-rays.
+        scans: table of all volumes: what it lists and the copy lacks is reported.
+        labels: table of labels, one column each.
+        no_chest: list of volumes that show no chest.
+    """
+
+    volumes: str
+    slices: RelativePath
+    xrays: RelativePath
+    scans: RelativePath
+    labels: RelativePath
+    no_chest: RelativePath
+
+
+class Options(Strict):
+    """``recipe.options``.
+
+    Args:
+        parts: by split.
+        window: of the slices.
+        intercepts: rescale intercepts of the scanners.
+        assumed_axes: of a volume whose header does not say how it lies.
+        view: of the X-ray, for the projectors that have one.
+    """
+
+    parts: dict[str, Part]
+    window: Window
+    intercepts: tuple[int, ...]
+    assumed_axes: str = Field(pattern="^[LRAPIS]{3}$")
+    view: View
+
+
+def units(source: Source) -> Sequence[Unit]:
+    """A scan's first reconstruction a unit."""
+    parts = source.options(Options).parts
+    root = source.folder_with(*(part.volumes for part in parts.values()))
+    found: list[Unit] = []
+    for split, part in sorted(parts.items()):
+        if (root / part.volumes).is_dir():
+            found += _scans(split, root / part.volumes, _listed_scans(root / part.scans))
+    return found
+
+
+def _scans(split: str, folder: Path, listed: Sequence[str]) -> list[Unit]:
+    scans: dict[str, list[Path]] = {}
+    units: list[Unit] = []
+    for case in folders_in(folder):
+        try:
+            for scan in folders_in(case):
+                scans.setdefault(scan.name, []).append(scan / f"{scan.name}{FIRST}{SUFFIX}")
+        except MedhebError as error:
+            units.append(Unit(f"{split} {case.name}", Fault(str(error.where), error.fault, error.remedy)))
+    for name, paths in scans.items():
+        there = [path for path in paths if path.exists()] or paths[:1]
+        data = (split, os.fspath(there[0])) if len(there) == 1 else claimed_twice(name, there)
+        units.append(Unit(f"{split} {name}", data))
+    missing = "is missing, though the table of volumes lists it"
+    remedy = "Complete the copy; the other scans are built"
+    units += [
+        Unit(f"{split} {name}", Fault(os.fspath(folder / f"{name}{FIRST}{SUFFIX}"), missing, remedy))
+        for name in listed
+        if name not in scans
+    ]
+    return units
+
+
+def _listed_scans(table: Path) -> list[str]:
+    """Scans whose first reconstruction a table lists; none if there is no table."""
+    rows = read_table(table, [VOLUME]) if table.is_file() else []
+    names = {row.cells[VOLUME].removesuffix(SUFFIX) for row in rows}
+    return sorted(name.removesuffix(FIRST) for name in names if name.endswith(FIRST))
+
+
+@cache
+def _labels(table: Path) -> dict[str, str]:
+    """Labels of each volume, joined; the empty text for a volume without a finding."""
+    rows = read_table(table, [VOLUME]) if table.is_file() else []
+    return {
+        row.cells[VOLUME].removesuffix(SUFFIX): " | ".join(
+            name for name, cell in row.cells.items() if name != VOLUME and cell in {"1", "1.0"}
+        )
+        for row in rows
+    }
+
+
+@cache
+def _no_chest(path: Path) -> frozenset[str]:
+    """Volumes of a list, one a line, with or without folder and suffix."""
+    lines = read_text(path).split("\n") if path.is_file() else []
+    return frozenset(Path(line.strip()).name.removesuffix(SUFFIX) for line in lines if line.strip())
+
+
+def build(source: Source, unit: Unit, out: Output) -> None:
+    """Slices and X-ray of one scan.
+
+    Raises:
+        MedhebError: a damaged volume, values that are not HU, or, under ``corrected``, no chest.
+    """
+    split, name = require_use(unit)
+    options, path = source.options(Options), Path(name)
+    part, scan, volume_name = options.parts[split], path.parent.name, path.name.removesuffix(SUFFIX)
+    tables = path.parents[3]
+    chest = volume_name not in _no_chest(tables / part.no_chest)
+    if not chest and not source.release:
+        fault = f"shows no chest, says {part.no_chest}"
+        raise MedhebError(path, fault, "Nothing; protocol release keeps it, as published")
+    volume = open_volume(path)
+    slices = axial_slices(source, volume, options.assumed_axes)
+    facts: dict[str, Fact] = {
+        "case": scan,
+        "group": path.parents[1].name,
+        "split": split,
+        "label": _labels(tables / part.labels).get(volume_name) or None,
+        "modality": "CT",
+        "chest": chest,
+        **facts_of(slices, path, 4),
+    }
+    each, finished = _projection(source, volume, options)
+    write_ct(source, out, f"{part.slices}/{scan}", slices, options.window, options.intercepts, facts, each)
+    try:
+        made = finished()
+    except MedhebError as error:
+        out.refuse(error)  # the slices stay
+        return
+    _write_xray(out, f"{part.xrays}/{scan}/drr_ap.png", made, facts)
+
+
+def _projection(source: Source, volume: StoredVolume, options: Options) -> tuple[Each, Callable[[], Xray]]:
+    """What takes in the stored slices, and what makes the X-ray of them.
+
+    The published script sums along the second stored axis, whatever that is; ``corrected`` turns other orders first.
+    """
+    if source.projector == "release" and (source.release or volume.axis_codes in {"LPS", None}):
+        published = ReleaseProjection((*volume.shape[:2], volume.shape[2]), volume.spacing, volume.where)
+        return published.add, lambda: Xray(published.picture(), release_sidecar())
+    gathered = GatheredVolume(volume, options.assumed_axes)
+    settings = XraySettings(Geometry(view=options.view))
+    return gathered.add, lambda: project(gathered.volume(), source.projector, settings)
+
+
+def _write_xray(out: Output, path: str, made: Xray, facts: dict[str, Fact]) -> None:
+    own = {name: facts[name] for name in ("case", "group", "split", "label", "chest", "member", "axis_codes")}
+    sidecar = made.sidecar
+    out.picture(
+        path,
+        made.picture,
+        kind="xray",
+        modality="X-ray (simulated)",
+        projector=str(sidecar["projector"]),
+        projector_version=int(sidecar["projector_version"]),
+        projection=json.dumps(sidecar, sort_keys=True),
+        **own,
+    )
+
+
+RECIPE = Recipe(build, units, finish)

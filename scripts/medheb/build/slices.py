@@ -1,0 +1,264 @@
+"""Slices of CT and MR volumes as pictures: what the recipes of NIfTI and NRRD sources share.
+
+``release`` cuts slices as they are stored and takes MR slices from the informative ones only, as the published
+scripts do. ``corrected`` turns every volume to the radiological display and spaces the slices evenly over the whole
+of it, as the paper says; so registered volumes of a case show the same levels.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from medheb.build.inventory import BuiltFile, Fact
+from medheb.build.output import Output
+from medheb.build.recipe import Unit
+from medheb.build.source import Source
+from medheb.core.errors import MedhebError
+from medheb.imaging.axial import AxialSlices, Each, is_sheared
+from medheb.imaging.foreground import Foreground, normalised
+from medheb.imaging.hounsfield import REMEDY, HounsfieldCheck
+from medheb.imaging.nifti import open_nifti
+from medheb.imaging.nrrd import open_nrrd
+from medheb.imaging.sampling import listed_indices, range_indices, slots_of, uniform_indices
+from medheb.imaging.stored import StoredVolume
+from medheb.imaging.windows import Picture, to_uint8, window_range
+from medheb.manifest.base import Strict
+
+SLOTS = 64
+NUMBERED = re.compile(r"(\d+)")
+Facts = Mapping[str, Fact]
+
+
+class Window(Strict):
+    """A CT window in HU."""
+
+    level: float
+    width: float = Field(gt=0)
+
+    def __str__(self) -> str:
+        return f"{self.level:g}/{self.width:g}"
+
+
+class MrRule(Strict):
+    """How an MR volume becomes grey, and which slices ``release`` takes.
+
+    Args:
+        lower: percentile of the voxels above 0 that becomes black.
+        upper: the one that becomes white.
+        share: voxels above 0 in an informative slice, at least.
+        sampling: ``listed`` or ``listed_floor``, evenly in the list of informative slices (a list shorter than the
+            slots is rounded or cut off); ``range``, evenly from the first to the last of them.
+    """
+
+    lower: float = Field(ge=0, lt=100)
+    upper: float = Field(gt=0, le=100)
+    share: float = Field(gt=0, lt=1)
+    sampling: Literal["listed", "listed_floor", "range"]
+
+    def indices(self, informative: Sequence[int], total: int) -> list[int]:
+        """The slices that the published scripts take."""
+        if self.sampling == "range":
+            return range_indices(informative, total, SLOTS)
+        return listed_indices(informative, total, SLOTS, "round" if self.sampling == "listed" else "floor")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Data of a unit that is known to be no use before anything is read; building it refuses it."""
+
+    where: str
+    fault: str
+    remedy: str
+
+
+def require_use(unit: Unit) -> Any:
+    """The unit's data.
+
+    Raises:
+        MedhebError: they are a :class:`Fault`.
+    """
+    if isinstance(unit.data, Fault):
+        raise MedhebError(unit.data.where, unit.data.fault, unit.data.remedy)
+    return unit.data
+
+
+def children(folder: Path) -> list[Path]:
+    """Entries of a folder by name, hidden ones left out.
+
+    Raises:
+        MedhebError: it cannot be listed.
+    """
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise MedhebError(folder, f"cannot be listed ({error.strerror})", "Mend its permissions") from error
+
+
+def folders_in(folder: Path) -> list[Path]:
+    """Folders in a folder by name."""
+    return [path for path in children(folder) if path.is_dir()]
+
+
+def claimed_twice(case: str, paths: Sequence[Path]) -> Fault:
+    """Several files that claim one case."""
+    named = " and ".join(path.name if path.parent == paths[0].parent else str(path) for path in paths[:2])
+    return Fault(str(paths[0].parent), f"holds more than one file for {case}: {named}", "Remove all but the right one")
+
+
+def open_volume(path: Path) -> StoredVolume:
+    """Open a NIfTI or NRRD volume by its name.
+
+    Raises:
+        MedhebError: see the readers.
+    """
+    if not path.exists():
+        raise MedhebError(path, "is missing", "Complete the copy; the other files are built")
+    return open_nrrd(path) if path.name.endswith(".nrrd") else open_nifti(path)
+
+
+def axial_slices(source: Source, volume: StoredVolume, assumed: str | None = None, keep: bool = False) -> AxialSlices:
+    """The volume's slices under the protocol of the build; see :class:`AxialSlices`."""
+    return AxialSlices(volume, displayed=not source.release, assumed=assumed, keep=keep)
+
+
+def facts_of(slices: AxialSlices, path: Path, depth: int = 2) -> dict[str, Fact]:
+    """What is recorded of every picture of a volume: member, axis codes, transform, and what is odd about it."""
+    volume = slices.volume
+    return {
+        "member": "/".join(path.parts[-depth:]),
+        "axis_codes": volume.axis_codes or ("damaged" if volume.affine is None else "not stated"),
+        "sheared": True if volume.affine is not None and is_sheared(volume.affine) else None,
+        "transform": slices.transform,
+        "slices": slices.count,
+    }
+
+
+def write_slices(
+    out: Output,
+    folder: str,
+    slices: AxialSlices,
+    indices: Sequence[int],
+    shown: Callable[[Any], Picture],
+    facts: Facts,
+    each: Each | None = None,
+) -> None:
+    """Write ``slice_000.png`` and so on: slot ``i`` shows slice ``indices[i]``.
+
+    Args:
+        out: of the unit.
+        folder: below the image folder.
+        slices: of the volume.
+        indices: slice of each slot; repeats allowed.
+        shown: a slice as a picture.
+        facts: of every picture.
+        each: see :meth:`AxialSlices.planes`.
+    """
+    slots = slots_of(indices)
+    for number, plane in slices.planes(slots, each):
+        picture = shown(plane)
+        for slot in slots[number]:
+            out.picture(f"{folder}/slice_{slot:03d}.png", picture, kind="slice", slot=slot, slice=number, **facts)
+
+
+def write_ct(
+    source: Source,
+    out: Output,
+    folder: str,
+    slices: AxialSlices,
+    window: Window,
+    intercepts: Sequence[int],
+    facts: Facts,
+    each: Each | None = None,
+) -> None:
+    """Slices of a CT, evenly over the whole volume, in one pass; the values are checked in the same pass.
+
+    Args:
+        source: of the build.
+        out: of the unit.
+        folder: below the image folder.
+        slices: of the volume.
+        window: of the pictures.
+        intercepts: rescale intercepts of the source's scanners.
+        facts: of every picture.
+        each: is called with each stored slice too.
+
+    Raises:
+        MedhebError: the values are not HU. ``release`` refuses only a rescaling that is beyond doubt.
+    """
+    check = HounsfieldCheck()
+
+    def checked(index: int, plane: Any) -> None:
+        check.add(plane)
+        if each:
+            each(index, plane)
+
+    low, high = window_range(window.level, window.width)
+    indices = uniform_indices(0, slices.count - 1, SLOTS)
+    own: Facts = {**facts, "window": str(window)}
+    write_slices(out, folder, slices, indices, lambda plane: to_uint8(plane, low, high), own, checked)
+    fault = check.mistake(intercepts) or (None if source.release else check.fault())
+    if fault:
+        raise MedhebError(slices.volume.where, fault, REMEDY)
+
+
+def write_mr(source: Source, out: Output, folder: str, slices: AxialSlices, rule: MrRule, facts: Facts) -> None:
+    """Slices of an MR volume, with one grey range for all of them.
+
+    Args:
+        source: of the build.
+        out: of the unit.
+        folder: below the image folder.
+        slices: of the volume; read twice.
+        rule: of the source.
+        facts: of every picture.
+
+    Raises:
+        MedhebError: no signal, or one value only as in a mask; ``release`` gives black slices then.
+    """
+    foreground, numbers = Foreground(), []
+    for number, plane in slices.planes():
+        foreground.add(plane)
+        numbers.append(number)
+    grey = foreground.grey_range(rule.lower, rule.upper)
+    if grey is None and not source.release:
+        fault = "holds one value in all voxels above 0, as a mask does" if foreground.size else "holds no voxel above 0"
+        raise MedhebError(slices.volume.where, fault, "Check the file; an MR volume has signal")
+    if source.release:
+        informative = sorted(numbers[place] for place in foreground.informative(rule.share))
+        indices = rule.indices(informative, slices.count)
+    else:
+        indices = uniform_indices(0, slices.count - 1, SLOTS)
+    ends = f"{grey.low:g} to {grey.high:g}" if grey else "none"
+    own: Facts = {**facts, "window": f"percentiles {rule.lower:g}-{rule.upper:g}: {ends}"}
+    write_slices(out, folder, slices, indices, lambda plane: normalised(plane, grey), own)
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Lists of the cases of each split, and counts of what is odd about the volumes."""
+    first = {file.facts["case"]: file.facts for file in files if file.facts.get("kind") == "slice"}
+    splits: dict[str, set[str]] = {}
+    for facts in first.values():
+        splits.setdefault(str(facts.get("split") or "all"), set()).add(str(facts.get("study") or facts["case"]))
+    for split, studies in sorted(splits.items()):
+        listed = sorted(studies, key=_by_numbers)
+        out.lines(f"selection/{split}.txt", listed, kind="selection", split=None if split == "all" else split)
+    odd = Counter[str]()
+    for facts in first.values():
+        odd["fewer slices than pictures, so that some show the same slice"] += int(facts["slices"] or 0) < SLOTS
+        odd["a header without usable orientation"] += facts["axis_codes"] in {"damaged", "not stated"}
+        odd["a sheared grid"] += bool(facts.get("sheared"))
+    for words, count in odd.items():
+        if count:
+            out.note(f"{count} of {len(first)} volumes have {words}")
+
+
+def _by_numbers(name: str) -> list[tuple[int, str]]:
+    """``case_2`` before ``case_10``."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in NUMBERED.split(name)]
