@@ -84,6 +84,22 @@ class Output:
             shutil.copyfile(original, target)
         self._add(path, len(content), sha256_bytes(content), digest, facts)
 
+    def again(self, path: str, first: str, **facts: Fact) -> None:
+        """A second place for a file that this unit wrote: a hard link where the file system allows, else a copy.
+
+        Args:
+            path: the second place.
+            first: the first, as it was given to this object.
+            facts: of the second place.
+        """
+        known = self.files[first]
+        target = self._claim(path)
+        try:
+            os.link(self._folder / first, target)
+        except OSError:
+            shutil.copyfile(self._folder / first, target)
+        self._add(path, known.bytes, known.sha256, known.content, facts)
+
     def link(self, path: str, original: Path, facts: Mapping[str, Fact], sha256: str, content: str, size: int) -> None:
         """List a file that stays where it is and is reached through a link of the image folder.
 
@@ -139,6 +155,8 @@ class Output:
             raise MedhebError(f"{self._where}: {path!r}", f"is not {error}", "Mend the recipe or the source") from error
         target = self._folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
+        # An attempt that was cut off may have left a hard link to an original there: never write through it.
+        target.unlink(missing_ok=True)
         return target
 
     def _twice(self, path: str) -> MedhebError:

@@ -18,6 +18,7 @@ from medheb.core.errors import MedhebError
 from medheb.manifest.base import check_relative
 
 BATCH_ROWS = 32
+BUFFER_BYTES = 1 << 20  # without it, pyarrow reads a whole column of a row group at once
 GET_AGAIN = "Fetch the source again; if the file stays so, report it to the publisher"
 
 
@@ -85,7 +86,7 @@ def read_rows(block: RowBlock, columns: Sequence[str]) -> Iterator[tuple[int, di
     """
     row = block.first
     try:
-        with pq.ParquetFile(block.path) as file:
+        with pq.ParquetFile(block.path, buffer_size=BUFFER_BYTES) as file:
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[block.group], columns=list(columns)):
                 for cells in batch.to_pylist():
                     yield row, cells

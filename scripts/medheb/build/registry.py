@@ -44,8 +44,10 @@ RECIPES: dict[str, Entry] = {
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
     "ct_rate": Entry("medheb.build.ct_rate", follows_projector=True),
+    "pannuke": Entry("medheb.build.pannuke"),
     "medmnist2d": Entry("medheb.build.medmnist2d"),
     "medmnist3d": Entry("medheb.build.medmnist3d"),
+    "mmdental": Entry("medheb.build.mmdental"),
     "mrnet": Entry("medheb.build.mrnet"),
     "vindr_cxr": Entry("medheb.build.vindr_cxr"),
     "vindr_mammo": Entry("medheb.build.vindr_mammo"),

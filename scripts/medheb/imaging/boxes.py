@@ -116,6 +116,16 @@ def box_of_mask(mask: Array, published_edge: bool = False) -> PixelBox | None:
     return None if box.empty else box
 
 
+def box_of_mask_picture(mask: Image.Image) -> PixelBox | None:
+    """As :func:`box_of_mask` for a mask picture of any mode: what is above 0 after Pillow's conversion to ``L``.
+
+    Pillow finds the box several times as fast as arrays do.
+    """
+    grey = mask if mask.mode in {"1", "L"} else mask.convert("L")
+    found = grey.getbbox()
+    return None if found is None else PixelBox(*found)
+
+
 def clamp(box: PixelBox, size: tuple[int, int]) -> PixelBox | None:
     """The part of a box inside a picture of ``size`` (width, height); None if there is none."""
     width, height = size
