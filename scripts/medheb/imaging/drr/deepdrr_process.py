@@ -83,6 +83,9 @@ def prepare_imports() -> None:
     for name in STAND_INS:
         if name.split(".")[0] in _standing_in() or importlib.util.find_spec(name.split(".")[0]) is None:
             sys.modules[name] = _Empty(name)
+            parent, _, child = name.rpartition(".")
+            if parent:
+                sys.modules[parent].__dict__[child] = sys.modules[name]
     try:
         importlib.import_module("cuda.cudart")
     except ImportError:

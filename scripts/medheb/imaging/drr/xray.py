@@ -11,7 +11,7 @@ from medheb.core.errors import MedhebError
 from medheb.imaging.drr import release
 from medheb.imaging.drr.beam import DEFAULT_SPECTRUM, Beam, load_beam
 from medheb.imaging.drr.cone import areal_density
-from medheb.imaging.drr.deepdrr import check_spectrum, project_deepdrr
+from medheb.imaging.drr.deepdrr_runner import check_spectrum, project_deepdrr
 from medheb.imaging.drr.geometry import Geometry
 from medheb.imaging.drr.normalise import (
     BODY_ATTENUATION,

@@ -112,12 +112,10 @@ def project_deepdrr(
 
 def _run(python: str, folder: Path, where: str) -> dict[str, Any]:
     """Run the process on ``folder`` and read its answer."""
-    # PYTHONPATH would lead DeepDRR's interpreter to the workflow's packages.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     try:
         done = subprocess.run(
-            [python, str(PROCESS), str(folder)],
-            env=environment,
+            # -I: neither PYTHONPATH nor the folder of the process may lead it to the workflow's modules.
+            [python, "-I", str(PROCESS), str(folder)],
             capture_output=True,
             text=True,
             errors="replace",
