@@ -136,6 +136,7 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
+    import radiograph
     import slices
     import transfer
     import verify
@@ -143,6 +144,7 @@ if __name__ == "__main__":
     transfer.bench_download()
     verify.bench_verify()
     verify.bench_sums()
+    radiograph.bench_radiograph()
     bench_ranking()
     show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
     bench_inputs(bench_demo())

