@@ -36,3 +36,13 @@ def test_mrnet_as_published(golden: Golden, tmp_path: Path) -> None:
     assert report.good, report
     assert len(made.pictures) == golden.expected("mrnet")["counts"]["images"]
     print(report)
+
+
+def test_mmdental_as_published(golden: Golden, tmp_path: Path) -> None:
+    made = golden.build("mmdental", "mmdental", tmp_path)
+    report = golden.compare("mmdental", made)
+    assert report.good, report
+    assert len(made.pictures) == golden.expected("mmdental")["counts"]["images"]
+    refused = sorted(refusal.where.rsplit("/", 1)[1] for refusal in made.inventory.refusals)
+    assert refused == ["case03", "case04", "case06.nii.gz", "medical_records.csv"]
+    print(report)

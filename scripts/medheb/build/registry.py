@@ -51,6 +51,12 @@ RECIPES: dict[str, Entry] = {
     "mrnet": Entry("medheb.build.mrnet"),
     "vindr_cxr": Entry("medheb.build.vindr_cxr"),
     "vindr_mammo": Entry("medheb.build.vindr_mammo"),
+    # pictures kept as the source stores them
+    "class_folders": Entry("medheb.build.class_folders", follows_protocol=False),
+    "hub_vqa": Entry("medheb.build.hub_vqa", follows_protocol=False),
+    "labelled_pictures": Entry("medheb.build.labelled_pictures", follows_protocol=False),
+    "omnimedvqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="OMNIMEDVQA"),
+    "pmc_vqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="PMC_VQA"),
 }
 
 
