@@ -66,7 +66,8 @@ def plain(scan: Path, out: Path) -> None:
     """Two whole reads, whole-array steps, Pillow's defaults. The body mask is ours, which is the faster one here."""
     import nibabel
 
-    from medheb.imaging.drr.release import body_mask, resize
+    from medheb.imaging.drr.body_mask import body_mask
+    from medheb.imaging.drr.release import resize
 
     volume = np.asarray(nibabel.load(scan).dataobj)
     for slot, index in enumerate(np.linspace(0, volume.shape[2] - 1, SLOTS, dtype=int)):

@@ -15,50 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from medheb.core.errors import MedhebError
+from medheb.imaging.drr.body_mask import body_mask
 from medheb.imaging.volume import Array
 from medheb.imaging.windows import Picture
 
 HU_RANGE = (-1000, 1200)
 WATER_PER_MM = 0.0025
-BODY_HU = -700
 STRETCH_PERCENTILES = (0.5, 99.5)
 CROP_PERCENTILE = 3
 CROP_PAD = 8
 SPACING_TOLERANCE_MM = 0.01
 
 Float32 = npt.NDArray[np.float32]
-Mask = npt.NDArray[np.uint8]
-
-
-def _window(mask: Mask, size: int, join: np.ufunc, beyond: int) -> Mask:
-    """Minimum or maximum of a 0/1 plane over a square of odd ``size``; ``beyond`` stands outside the plane.
-
-    By doubling: a window of 2, 4, 8 comes from two windows of half its size, the odd one from one more.
-    """
-    reach = size // 2
-    for axis in (0, 1):
-        if axis:
-            mask = mask.T  # each pass then works on whole rows
-        pad = np.full((reach, mask.shape[1]), beyond, dtype=np.uint8)
-        padded = np.concatenate([pad, mask, pad])
-        joined, width = padded, 1
-        while width * 2 <= size:
-            joined = join(joined[:-width], joined[width:])
-            width *= 2
-        mask = np.ascontiguousarray(join(joined[: len(mask)], padded[size - 1 :]))
-    result: Mask = mask.T
-    return result
-
-
-def body_mask(plane: Array) -> Mask:
-    """Body of one axial plane: above -700 HU, closed, then opened with a 5 x 5 square. 0 or 1, (rows, columns).
-
-    What lies beyond the border counts neither for nor against. Two erosions by 5 are one by 9.
-    """
-    mask = np.ascontiguousarray(plane > BODY_HU).view(np.uint8)
-    mask = _window(mask, 5, np.bitwise_or, 0)
-    mask = _window(mask, 9, np.bitwise_and, 1)
-    return _window(mask, 5, np.bitwise_or, 0)
 
 
 def resize(picture: Float32, height: int, width: int) -> Float32:
