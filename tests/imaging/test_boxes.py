@@ -15,6 +15,7 @@ from medheb.imaging.boxes import (
     LEAST_SIDE,
     PixelBox,
     box_of_mask,
+    box_of_mask_picture,
     clamp,
     cut,
     grow,
@@ -82,6 +83,7 @@ def test_mask_box_is_half_open_and_can_lose_its_edge_as_published() -> None:
     assert box_of_mask(mask) == PixelBox(7, 4, 30, 20)
     assert box_of_mask(mask, published_edge=True) == PixelBox(7, 4, 29, 19)
     assert box_of_mask(np.zeros((5, 5), dtype=bool)) is None
+    assert box_of_mask_picture(Image.new("1", (5, 5))) is None
     assert box_of_mask(np.zeros((0, 5), dtype=bool)) is None
     assert box_of_mask(np.ones((1, 1), dtype=bool)) == PixelBox(0, 0, 1, 1)
 
@@ -92,6 +94,8 @@ def test_a_mask_painted_from_a_box_gives_the_box(drawn: tuple[PixelBox, tuple[in
     mask = np.zeros((height, width), dtype=bool)
     mask[box.top : box.bottom, box.left : box.right] = True
     assert box_of_mask(mask) == box
+    for picture in (Image.fromarray(mask), Image.fromarray(mask.astype(np.uint16) * 256)):
+        assert box_of_mask_picture(picture) == box
     lost = box_of_mask(mask, published_edge=True)
     assert lost == (None if 1 in (box.width, box.height) else box._replace(right=box.right - 1, bottom=box.bottom - 1))
 
