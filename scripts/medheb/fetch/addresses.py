@@ -38,6 +38,15 @@ def host_name(url: str) -> str:
         return "(no host)"
 
 
+def server_name(url: str) -> str:
+    """Host and port of an address; two servers of one machine are two hosts."""
+    try:
+        port = urlsplit(url).port
+    except ValueError:
+        port = None
+    return f"{host_name(url)}:{port}" if port else host_name(url)
+
+
 def require_safe(url: str, what: str) -> str:
     """``url``, if it may be used.
 

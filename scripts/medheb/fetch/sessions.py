@@ -18,7 +18,7 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
 from medheb.core.errors import BlockedError, MedhebError
-from medheb.fetch.addresses import host_name, is_safe, require_safe
+from medheb.fetch.addresses import host_name, is_safe, require_safe, server_name
 from medheb.fetch.bodies import page_title
 from medheb.fetch.credentials import Login
 from medheb.fetch.limits import pause, slot
@@ -128,7 +128,7 @@ def request(
     sent = {"Accept-Encoding": "identity", **(headers or {})}
     if authorization:
         sent["Authorization"] = authorization
-    with slot(host, transfer.per_host):
+    with slot(server_name(url), transfer.per_host):
         try:
             timeout = (CONNECT_TIMEOUT_S, READ_TIMEOUT_S)
             with _session().get(url, headers=sent, stream=True, timeout=timeout) as response:

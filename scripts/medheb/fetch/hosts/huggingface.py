@@ -68,7 +68,7 @@ class HuggingFaceClient:
         """Download one file; the library retries and resumes by itself, five times each."""
         hub = _library()
         commit, _, path = file.address.partition(":")
-        with slot(SITE, transfer.per_host), work_folder(target) as work, _told(hub, dataset, host):
+        with slot(_endpoint(), transfer.per_host), work_folder(target) as work, _told(hub, dataset, host):
             came = hub.hf_hub_download(
                 host.repository,
                 path,
