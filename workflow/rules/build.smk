@@ -26,15 +26,15 @@ rule build_images:
 
 
 rule build_shard:
-    """Build every count-th case of a large source into the staging folder that build_images gathers."""
+    """Build every n-th case of a large source into the staging folder that build_images gathers."""
     input:
         status=lambda wildcards: PLAN.build_inputs(wildcards.dataset),
     output:
-        f"{RESULTS}/build/{{dataset}}/shard_{{number}}_of_{{count}}.json",
+        f"{RESULTS}/build/{{dataset}}/shard_{{number}}_of_{{parts}}.json",
     log:
-        f"{RESULTS}/logs/build/{{dataset}}/shard_{{number}}_of_{{count}}.log",
+        f"{RESULTS}/logs/build/{{dataset}}/shard_{{number}}_of_{{parts}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/build/{{dataset}}/shard_{{number}}_of_{{count}}.tsv"
+        f"{RESULTS}/benchmarks/build/{{dataset}}/shard_{{number}}_of_{{parts}}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 1
@@ -46,7 +46,7 @@ rule build_shard:
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),
     shell:
         "medheb build {wildcards.dataset} --workers {threads}"
-        " --shard {wildcards.number}/{wildcards.count} --receipt {output} > {log} 2>&1"
+        " --shard {wildcards.number}/{wildcards.parts} --receipt {output} > {log} 2>&1"
 
 
 for _dataset in PLAN.datasets:
