@@ -8,6 +8,7 @@ import pytest
 from golden import Golden
 
 SCRIPTS = {
+    "chest_imagenome": ("chest_imagenome", "Chest_imagenome/", "Chest_imagenome/Chest_imagenome_{}.json"),
     "vindr_cxr": ("vindr_cxr", "VinDr-CXR/", "VinDr-CXR/VinDr-CXR_{}.json"),
     "vindr_mammo": ("vindr_mammo", "VindrMammo/", "VindrMammo/VinDr-Mammo_{}.json"),
 }

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,15 @@ from medheb.core.errors import MedhebError
 from medheb.imaging.png import encode_picture
 from medheb.imaging.volume import Array
 from medheb.manifest.base import check_relative
+
+
+@dataclass(frozen=True)
+class Known:
+    """Size in bytes, L1 and L2 digest of a file."""
+
+    bytes: int
+    sha256: str
+    content: str
 
 
 class Output:
@@ -66,38 +76,30 @@ class Output:
         target.write_bytes(content)
         self._add(path, len(content), sha256_bytes(content), digest, facts)
 
-    def file(self, path: str, original: Path, **facts: Fact) -> None:
+    def file(self, path: str, original: Path, known: Known | None = None, **facts: Fact) -> None:
         """Take over a file of the source unchanged: a hard link where the file system allows, else a copy.
+
+        Args:
+            path: below the image folder.
+            original: the file.
+            known: what the caller has read of it already, so that nothing is read and decoded twice.
+            facts: what index builders need to know.
 
         Raises:
             MedhebError: a picture that cannot be decoded.
         """
-        content = original.read_bytes()
-        try:
-            digest = content_digest(Path(path), content)
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise MedhebError(original, f"cannot be decoded ({error})", "Get an undamaged copy") from error
+        if known is None:
+            content = original.read_bytes()
+            try:
+                digest = content_digest(Path(path), content)
+            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+                raise MedhebError(original, f"cannot be decoded ({error})", "Get an undamaged copy") from error
+            known = Known(len(content), sha256_bytes(content), digest)
         target = self._claim(path)
         try:
             os.link(os.path.realpath(original), target)
         except OSError:
             shutil.copyfile(original, target)
-        self._add(path, len(content), sha256_bytes(content), digest, facts)
-
-    def again(self, path: str, first: str, **facts: Fact) -> None:
-        """A second place for a file that this unit wrote: a hard link where the file system allows, else a copy.
-
-        Args:
-            path: the second place.
-            first: the first, as it was given to this object.
-            facts: of the second place.
-        """
-        known = self.files[first]
-        target = self._claim(path)
-        try:
-            os.link(self._folder / first, target)
-        except OSError:
-            shutil.copyfile(self._folder / first, target)
         self._add(path, known.bytes, known.sha256, known.content, facts)
 
     def link(self, path: str, original: Path, facts: Mapping[str, Fact], sha256: str, content: str, size: int) -> None:
@@ -144,6 +146,7 @@ class Output:
         for path in self.files.keys() - self.linked:
             (self._folder / path).unlink(missing_ok=True)
         self.files.clear()
+        self.linked.clear()
         self.counts.clear()
 
     def _claim(self, path: str) -> Path:

@@ -43,20 +43,21 @@ RECIPES: dict[str, Entry] = {
     "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
+    "chest_imagenome_crops": Entry("medheb.build.chest_imagenome_crops"),
+    "class_folders": Entry("medheb.build.class_folders", follows_protocol=False),
     "ct_rate": Entry("medheb.build.ct_rate", follows_projector=True),
-    "pannuke": Entry("medheb.build.pannuke"),
+    "hub_vqa": Entry("medheb.build.hub_vqa", follows_protocol=False),
+    "labelled_pictures": Entry("medheb.build.labelled_pictures", follows_protocol=False),
     "medmnist2d": Entry("medheb.build.medmnist2d"),
     "medmnist3d": Entry("medheb.build.medmnist3d"),
     "mmdental": Entry("medheb.build.mmdental"),
     "mrnet": Entry("medheb.build.mrnet"),
+    "omnimedvqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="OMNIMEDVQA"),
+    "pannuke": Entry("medheb.build.pannuke"),
+    "pmc_vqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="PMC_VQA"),
     "vindr_cxr": Entry("medheb.build.vindr_cxr"),
     "vindr_mammo": Entry("medheb.build.vindr_mammo"),
     # pictures kept as the source stores them
-    "class_folders": Entry("medheb.build.class_folders", follows_protocol=False),
-    "hub_vqa": Entry("medheb.build.hub_vqa", follows_protocol=False),
-    "labelled_pictures": Entry("medheb.build.labelled_pictures", follows_protocol=False),
-    "omnimedvqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="OMNIMEDVQA"),
-    "pmc_vqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="PMC_VQA"),
 }
 
 

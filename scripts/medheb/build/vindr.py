@@ -21,7 +21,6 @@ from medheb.build.selection import in_keyed_order, one_per_picture, published_on
 from medheb.build.source import Source
 from medheb.build.xrays import ReaderBox, read_xray, united_boxes, write_crop, write_xray
 from medheb.core.errors import MedhebError
-from medheb.imaging.boxes import LEAST_SIDE
 
 NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 SPLITS = ("train", "test")
@@ -156,7 +155,7 @@ def build_picture(source: Source, unit: Unit, out: Output) -> None:
     """
     if isinstance(unit.data, dict):
         for split, count in unit.data.items():
-            out.note(f"{count} pictures of split {split} are left out: the folder has no pictures of that split")
+            out.count(f"pictures of split {split} left out: the folder has no pictures of that split", count)
         return
     data: PictureUnit = unit.data
     xray = read_xray(data.original, source.release)
@@ -171,7 +170,6 @@ def build_picture(source: Source, unit: Unit, out: Output) -> None:
                 path,
                 xray.image,
                 box,
-                LEAST_SIDE,
                 label=label,
                 number=place,
                 class_id=number,
@@ -184,7 +182,7 @@ def build_picture(source: Source, unit: Unit, out: Output) -> None:
     origin = "/".join(data.original.parts[-2:])
     write_xray(out, data.target, xray, kind="xray", label=labels, member=origin, **common)
     for note in xray.notes:
-        out.note(f"some pictures: {note}")
+        out.count(f"pictures: {note}")
 
 
 def write_test_rows(source: Source, files: Sequence[BuiltFile], out: Output, rows: int) -> None:

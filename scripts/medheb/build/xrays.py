@@ -113,19 +113,16 @@ def united_boxes(boxes: Sequence[ReaderBox], size: tuple[int, int], release: boo
     return merge(found, published_order=release)
 
 
-def write_crop(
-    out: Output, path: str, image: Image.Image, box: PixelBox, least: int = LEAST_SIDE, **facts: Fact
-) -> None:
-    """Write a box grown to at least ``least`` pixels a side; see :func:`medheb.imaging.boxes.grow`."""
-    grown = grow(box, image.size, least)
+def write_crop(out: Output, path: str, image: Image.Image, box: PixelBox, **facts: Fact) -> None:
+    """Write a box grown to at least 28 pixels a side; see :func:`medheb.imaging.boxes.grow`."""
+    grown = grow(box, image.size)
     crop = cut(image, grown)
-    out.picture(
-        path,
-        crop,
+    everything: dict[str, Fact] = {
         **facts,
-        kind="crop",
-        box=" ".join(map(str, grown)),
-        transform=f"box cut out, at least {least} pixels a side",
-        width=crop.width,
-        height=crop.height,
-    )
+        "kind": "crop",
+        "box": " ".join(map(str, grown)),
+        "transform": f"box cut out, at least {LEAST_SIDE} pixels a side",
+        "width": crop.width,
+        "height": crop.height,
+    }
+    out.picture(path, crop, **everything)
