@@ -23,6 +23,11 @@ def below(*folders: str) -> Callable[[str], str]:
 
 CASES = {
     "ct_rate_slices": ("ct_rate", "ct_rate", below("CT_DATA")),
+    "radgenome": ("radgenome_chest_ct", "radgenome", below("RadGenomme-Chest-CT/dataset")),
+    "brats_men": ("brats_men", "brats_men", lambda path: path.replace("Train_slides/t1n", "BraTS-MEN-Test")),
+    "brats_ped": ("brats_ped", "brats_ped", below("BraTS2023-PED/slides")),
+    "hanseg": ("han_seg", "hanseg", below("HaN-Seg")),
+    "synthrad": ("synthrad2023", "synthrad", below("SynthRAD2023/slides")),
 }
 
 

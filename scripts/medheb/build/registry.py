@@ -43,9 +43,12 @@ RECIPES: dict[str, Entry] = {
     "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
+    "brats_men": Entry("medheb.build.brats_men"),
+    "brats_ped": Entry("medheb.build.brats_ped"),
     "chest_imagenome_crops": Entry("medheb.build.chest_imagenome_crops"),
     "class_folders": Entry("medheb.build.class_folders", follows_protocol=False),
     "ct_rate": Entry("medheb.build.ct_rate", follows_projector=True),
+    "han_seg": Entry("medheb.build.han_seg"),
     "hub_vqa": Entry("medheb.build.hub_vqa", follows_protocol=False),
     "labelled_pictures": Entry("medheb.build.labelled_pictures", follows_protocol=False),
     "medmnist2d": Entry("medheb.build.medmnist2d"),
@@ -55,6 +58,8 @@ RECIPES: dict[str, Entry] = {
     "omnimedvqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="OMNIMEDVQA"),
     "pannuke": Entry("medheb.build.pannuke"),
     "pmc_vqa": Entry("medheb.build.choice_vqa", follows_protocol=False, attribute="PMC_VQA"),
+    "radgenome_chest_ct": Entry("medheb.build.radgenome_chest_ct"),
+    "synthrad2023": Entry("medheb.build.synthrad2023"),
     "vindr_cxr": Entry("medheb.build.vindr_cxr"),
     "vindr_mammo": Entry("medheb.build.vindr_mammo"),
     # pictures kept as the source stores them

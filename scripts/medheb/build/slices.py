@@ -112,6 +112,21 @@ def claimed_twice(case: str, paths: Sequence[Path]) -> Fault:
     return Fault(str(paths[0].parent), f"holds more than one file for {case}: {named}", "Remove all but the right one")
 
 
+def file_with_ending(source: Source, case: Path, ending: str) -> Path:
+    """The one file of a case folder whose name ends so; ``release`` takes the first of several, as published.
+
+    Raises:
+        MedhebError: none, or several under ``corrected``; the folder cannot be listed.
+    """
+    found = [path for path in children(case) if path.name.endswith(ending)]
+    if not found:
+        raise MedhebError(case / f"{case.name}{ending}", "is missing", "Complete the copy; the other files are built")
+    if len(found) > 1 and not source.release:
+        fault = claimed_twice(f"{case.name}{ending}", found)
+        raise MedhebError(fault.where, fault.fault, fault.remedy)
+    return found[0]
+
+
 def open_volume(path: Path) -> StoredVolume:
     """Open a NIfTI or NRRD volume by its name.
 

@@ -1,0 +1,108 @@
+"""Recipe ``radgenome_chest_ct``: 64 slices of the first reconstruction of every scan.
+
+The publisher resampled the volumes to 1 x 1 x 3 mm and lost their orientation: every header claims RAS and 1 mm. So
+both protocols take slices as they are stored, and the values, HU already, as they are. Output folders mirror those of
+the download (``valid_1/valid_1a``), as published.
+
+Two first reconstructions in one folder share one output folder; the published script lets them overwrite each other
+in any order, so both protocols refuse them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from medheb.build.inventory import Fact
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.slices import (
+    Fault,
+    Window,
+    claimed_twice,
+    facts_of,
+    finish,
+    open_volume,
+    require_use,
+    write_ct,
+)
+from medheb.build.source import Source
+from medheb.imaging.axial import AxialSlices
+from medheb.manifest.base import RelativePath, Strict
+
+SUFFIX = "_1.nii.gz"
+
+
+class Part(Strict):
+    """One split: ``volumes``, a folder of the download, and ``slices``, the image folder."""
+
+    volumes: str
+    slices: RelativePath
+
+
+class Options(Strict):
+    """``recipe.options``.
+
+    Args:
+        parts: by split.
+        window: of the slices.
+        intercepts: rescale intercepts of the scanners.
+    """
+
+    parts: dict[str, Part]
+    window: Window
+    intercepts: tuple[int, ...]
+
+
+def units(source: Source) -> Sequence[Unit]:
+    """A folder with a first reconstruction a unit."""
+    parts = source.options(Options).parts
+    root = source.folder_with(*(part.volumes for part in parts.values()))
+    found: list[Unit] = []
+    for split, part in sorted(parts.items()):
+        found += _folders(split, root / part.volumes)
+    return found
+
+
+def _folders(split: str, top: Path) -> list[Unit]:
+    units: list[Unit] = []
+
+    def unreadable(error: OSError) -> None:
+        fault = Fault(str(error.filename), f"cannot be listed ({error.strerror})", "Mend its permissions")
+        units.append(Unit(f"{split} {os.path.relpath(error.filename, top)}", fault))
+
+    for folder, _, names in os.walk(top, onerror=unreadable):
+        paths = [Path(folder) / name for name in sorted(names) if name.endswith(SUFFIX)]
+        place = Path(folder).relative_to(top).as_posix()
+        if len(paths) > 1:
+            units.append(Unit(f"{split} {place}", claimed_twice(f"the scan of {place}", paths)))
+        elif paths:
+            units.append(Unit(f"{split} {place}", (split, place, os.fspath(paths[0]))))
+    return units
+
+
+def build(source: Source, unit: Unit, out: Output) -> None:
+    """Slices of one scan.
+
+    Raises:
+        MedhebError: a damaged volume, or values that are not HU.
+    """
+    split, place, name = require_use(unit)
+    options, path = source.options(Options), Path(name)
+    slices = AxialSlices(open_volume(path))
+    scan = path.name.removesuffix(SUFFIX)
+    facts: dict[str, Fact] = {
+        "case": scan if place == "." else place,
+        "study": scan,
+        "group": place.split("/")[0] if "/" in place else scan,
+        "split": split,
+        "modality": "CT",
+        **facts_of(slices, path, 3),
+        "transform": f"{slices.transform}; the header's orientation is not the scanner's",
+    }
+    folder = options.parts[split].slices + ("" if place == "." else f"/{place}")
+    write_ct(source, out, folder, slices, options.window, options.intercepts, facts)
+
+
+RECIPE = Recipe(build, units, finish)

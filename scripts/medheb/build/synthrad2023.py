@@ -1,0 +1,116 @@
+"""Recipe ``synthrad2023``: 64 slices of CT and MR of every case, under ``images/ct/<case>`` and ``images/mri/<case>``.
+
+``release`` takes CT slices from the whole volume and MR slices from the informative ones, as published, so that the
+same number need not be the same level. ``corrected`` spaces both evenly over their common grid. The test part with
+its CT is not public, so the published split is unknown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from medheb.build.inventory import BuiltFile, Fact
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.slices import (
+    Fault,
+    MrRule,
+    Window,
+    axial_slices,
+    facts_of,
+    folders_in,
+    open_volume,
+    require_use,
+    write_ct,
+    write_mr,
+)
+from medheb.build.slices import finish as finish_slices
+from medheb.build.source import Source
+from medheb.build.splits import NOT_PUBLISHED, drawn_split
+from medheb.manifest.base import RelativePath, Strict
+
+CT_FILE, MR_FILE = "ct.nii.gz", "mr.nii.gz"
+
+
+class Region(Strict):
+    """Grey values of one body region: CT window and MR rule."""
+
+    ct: Window
+    mr: MrRule
+
+
+class Options(Strict):
+    """``recipe.options``.
+
+    Args:
+        regions: by folder of the download.
+        not_cases: folders among the cases that are none.
+        ct: image folder of CT slices.
+        mr: image folder of MR slices.
+        intercepts: rescale intercepts of the scanners.
+    """
+
+    regions: dict[str, Region]
+    not_cases: tuple[str, ...]
+    ct: RelativePath
+    mr: RelativePath
+    intercepts: tuple[int, ...]
+
+
+def units(source: Source) -> Sequence[Unit]:
+    """A volume a unit; regions share their output folders, so one id in two of them is refused."""
+    options = source.options(Options)
+    root = source.folder_with(*options.regions)
+    cases = [
+        (region, case)
+        for region in sorted(options.regions)
+        if (root / region).is_dir()
+        for case in folders_in(root / region)
+        if case.name not in options.not_cases
+    ]
+    times = Counter(case.name for _, case in cases)
+    twice = Fault(str(root), "holds a case in two regions", "Remove one of them")
+    return [
+        Unit(f"{region} {case.name} {file}", twice if times[case.name] > 1 else (region, os.fspath(case / file)))
+        for region, case in cases
+        for file in (CT_FILE, MR_FILE)
+    ]
+
+
+def build(source: Source, unit: Unit, out: Output) -> None:
+    """Slices of one volume.
+
+    Raises:
+        MedhebError: missing or damaged; a CT that is not HU; an MR without signal under ``corrected``.
+    """
+    region, name = require_use(unit)
+    options, path = source.options(Options), Path(name)
+    modality = "CT" if path.name == CT_FILE else "MR"
+    case = path.parent.name
+    slices = axial_slices(source, open_volume(path), keep=modality == "MR")
+    facts: dict[str, Fact] = {
+        "case": f"{case} {modality}",
+        "study": case,
+        "group": case,
+        "split": drawn_split(source.seed, source.dataset.id, case),
+        "region": region,
+        "modality": modality,
+        **facts_of(slices, path, 3),
+    }
+    own = options.regions[region]
+    if modality == "CT":
+        write_ct(source, out, f"{options.ct}/{case}", slices, own.ct, options.intercepts, facts)
+    else:
+        write_mr(source, out, f"{options.mr}/{case}", slices, own.mr, facts)
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Lists, counts, and that the split is ours."""
+    finish_slices(source, files, out)
+    out.note(NOT_PUBLISHED)
+
+
+RECIPE = Recipe(build, units, finish)
