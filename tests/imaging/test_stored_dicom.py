@@ -86,3 +86,23 @@ def test_mixed_sizes_and_unknown_encodings_are_refused_before_pixels_are_read(tm
     slice_.save_as(path, enforce_file_format=True)
     with pytest.raises(MedhebError, match="image_1: has transfer syntax MPEG2"):
         open_dicom_series(tmp_path / "film")
+
+
+def test_a_folder_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    save_series(tmp_path / "series")
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(MedhebError, match=r"series: cannot be listed \(Permission denied\)\. Give read permission"):
+        open_dicom_series(tmp_path / "series")
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    save_series(tmp_path / "series")
+    monkeypatch.setattr(pydicom, "dcmread", refuse)
+    with pytest.raises(MedhebError, match=r"image_1: may not be read by this user\. Give read permission"):
+        open_dicom_series(tmp_path / "series")

@@ -142,9 +142,13 @@ def open_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Stored
         MedhebError: no folder or too few files, a file that is not DICOM, files of different size or series,
             a gap, an unknown encoding, or more than ``max_bytes``.
     """
-    if not folder.is_dir():
-        raise MedhebError(folder, "is not a folder", "Fetch the source again, or correct the path in its manifest")
-    paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    try:
+        paths = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        remedy = "Fetch the source again, or correct the path in its manifest"
+        raise MedhebError(folder, "is not a folder", remedy) from error
+    except OSError as error:
+        raise MedhebError(folder, f"cannot be listed ({error.strerror})", "Give read permission on it") from error
     if not 2 <= len(paths) <= MAX_FILES:
         raise MedhebError(folder, f"holds {len(paths)} files", f"Allowed: 2 to {MAX_FILES} images of one series")
     slices = [_read_header(path) for path in paths]
@@ -154,7 +158,7 @@ def open_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Stored
     slices.sort(key=lambda entry: float(np.dot(normal, entry.position)))
     distances = [float(np.dot(normal, entry.position)) for entry in slices]
     _check_even(slices, distances, folder)
-    dtype = _dtype(slices)
+    dtype, affine = _dtype(slices), _affine(slices, distances)
     shape = (first.columns, first.rows, len(slices))
     check_declared(str(folder), shape, dtype, max_bytes)
     return StoredVolume(
@@ -163,8 +167,8 @@ def open_dicom_series(folder: Path, max_bytes: int = MAX_VOLUME_BYTES) -> Stored
         dtype=dtype,
         axis=2,
         read=partial(_planes, slices, dtype),
-        spacing=(first.spacing[1], first.spacing[0], (distances[-1] - distances[0]) / (len(slices) - 1)),
-        affine=_affine(slices, distances),
+        spacing=(first.spacing[1], first.spacing[0], float(np.linalg.norm(affine[:3, 2]))),
+        affine=affine,
     )
 
 
