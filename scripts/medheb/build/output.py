@@ -76,30 +76,42 @@ class Output:
         target.write_bytes(content)
         self._add(path, len(content), sha256_bytes(content), digest, facts)
 
-    def file(self, path: str, original: Path, known: Known | None = None, **facts: Fact) -> None:
-        """Take over a file of the source unchanged: a hard link where the file system allows, else a copy.
-
-        Args:
-            path: below the image folder.
-            original: the file.
-            known: what the caller has read of it already, so that nothing is read and decoded twice.
-            facts: what index builders need to know.
+    def file(self, path: str, original: Path, **facts: Fact) -> None:
+        """Take over a file of the source unchanged.
 
         Raises:
             MedhebError: a picture that cannot be decoded.
         """
-        if known is None:
-            content = original.read_bytes()
-            try:
-                digest = content_digest(Path(path), content)
-            except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-                raise MedhebError(original, f"cannot be decoded ({error})", "Get an undamaged copy") from error
-            known = Known(len(content), sha256_bytes(content), digest)
+        content = original.read_bytes()
+        try:
+            digest = content_digest(Path(path), content)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise MedhebError(original, f"cannot be decoded ({error})", "Get an undamaged copy") from error
+        self.known_file(path, original, Known(len(content), sha256_bytes(content), digest), facts)
+
+    def known_file(self, path: str, original: Path, known: Known, facts: Mapping[str, Fact]) -> None:
+        """Take over a file that the caller has read already: a hard link where the file system allows, else a copy."""
         target = self._claim(path)
         try:
             os.link(os.path.realpath(original), target)
         except OSError:
             shutil.copyfile(original, target)
+        self._add(path, known.bytes, known.sha256, known.content, facts)
+
+    def again(self, path: str, first: str, **facts: Fact) -> None:
+        """A second place for a file that this unit wrote: a hard link where the file system allows, else a copy.
+
+        Args:
+            path: the second place.
+            first: the first, as it was given to this object.
+            facts: of the second place.
+        """
+        known = self.files[first]
+        target = self._claim(path)
+        try:
+            os.link(self._folder / first, target)
+        except OSError:
+            shutil.copyfile(self._folder / first, target)
         self._add(path, known.bytes, known.sha256, known.content, facts)
 
     def link(self, path: str, original: Path, facts: Mapping[str, Fact], sha256: str, content: str, size: int) -> None:

@@ -10,7 +10,8 @@ from PIL import Image
 
 from medheb.build.closed_tables import MEND_ROW
 from medheb.build.inventory import Fact
-from medheb.build.output import Output
+from medheb.build.output import Known, Output
+from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, merge, not_negative, read_corners, sound_box
 from medheb.imaging.picture_modes import Modes
@@ -78,7 +79,10 @@ def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
     """Write a picture as PNG, or take over the file that it is the content of."""
     everything = {**xray.facts, **facts, "width": xray.image.width, "height": xray.image.height}
     if xray.original is not None:
-        out.file(path, xray.original, **everything)
+        image = xray.image
+        content = xray.original.read_bytes()
+        digest = samples_digest(image.mode, *image.size, image.tobytes())
+        out.known_file(path, xray.original, Known(len(content), sha256_bytes(content), digest), everything)
     else:
         out.picture(path, xray.image, **everything)
 
