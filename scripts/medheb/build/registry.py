@@ -51,6 +51,7 @@ RECIPES: dict[str, Entry] = {
     "hub_vqa": Entry("medheb.build.hub_vqa", follows_protocol=False),
     "labelled_pictures": Entry("medheb.build.labelled_pictures", follows_protocol=False),
     "kvasir_seg_crops": Entry("medheb.build.kvasir_seg_crops"),
+    "m3d": Entry("medheb.build.m3d"),
     "medsegbench_crops": Entry("medheb.build.medsegbench_crops"),
     "han_seg": Entry("medheb.build.han_seg"),
     "medmnist2d": Entry("medheb.build.medmnist2d"),

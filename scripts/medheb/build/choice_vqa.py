@@ -1,0 +1,227 @@
+"""Recipes ``pmc_vqa`` and ``omnimedvqa``: tables of multiple-choice questions beside folders of pictures.
+
+No published script makes these. Pictures are kept as they are; questions become ``records/<part>.jsonl`` with ``id``,
+``question``, ``answer``, ``choices``, ``picture`` (below the image folder), ``group`` and ``split``.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pydantic import Field
+
+from medheb.build.inventory import BuiltFile
+from medheb.build.kept_pictures import keep_file
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.source import Source
+from medheb.build.splits import write_selections
+from medheb.build.tables import read_json_file, read_table
+from medheb.core.errors import MedhebError
+from medheb.manifest.base import RelativePath, Strict, check_relative
+
+LETTERS = "ABCD"
+BLOCK = 512
+
+
+@dataclass(frozen=True)
+class Question:
+    """One row: where it stands, its id, texts, and the picture's path in the source."""
+
+    where: str
+    id: str
+    question: str
+    answer: str
+    choices: tuple[str, ...]
+    picture: str
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+class PmcVqa(Strict):
+    """Settings of ``pmc_vqa``."""
+
+    table: str = "test.csv"
+    pictures: tuple[str, ...] = Field(default=("images", "figures"), description="names of the folder of pictures")
+    folder: RelativePath = Field(description="where pictures go, below images")
+
+
+class OmniMedVqa(Strict):
+    """Settings of ``omnimedvqa``."""
+
+    questions: str = Field(default="QA_information", description="folder that holds the question files")
+    access: str = Field(default="Open-access", description="its folder of questions whose pictures are there")
+    folder: RelativePath = Field(description="where the source's own tree of pictures goes, below images")
+
+
+def _without_letter(text: str, letter: str) -> str:
+    """A choice without its leading letter: `` A: heart`` is ``heart``."""
+    text = " ".join(text.split())
+    for mark in (":", ".", ")"):
+        if text.upper().startswith(f"{letter}{mark}"):
+            return text[2:].strip()
+    return text
+
+
+def _right(answer: str, letter: str, choices: Mapping[str, str], where: str) -> str:
+    """The right answer's text: the answer itself if it is a choice, else the choice of its letter.
+
+    Raises:
+        MedhebError: it is neither.
+    """
+    text = " ".join(answer.split())
+    for known in choices.values():
+        if text.casefold() == known.casefold():
+            return known
+    if letter in choices:
+        return choices[letter]
+    raise MedhebError(where, "has an answer that equals none of its choices", "The row is left out")
+
+
+def pmc_units(source: Source) -> Sequence[Unit]:
+    """Blocks of pictures by name, each with all its questions."""
+    options = source.options(PmcVqa)
+    table = source.folder_with(options.table) / options.table
+    parent = source.folder_with(*options.pictures)
+    top = next(parent / name for name in options.pictures if (parent / name).exists())
+    columns = ["Figure_path", "Question", "Answer", *(f"Choice {letter}" for letter in LETTERS)]
+    by_picture: dict[str, list[tuple[str, dict[str, str]]]] = defaultdict(list)
+    for row in read_table(table, columns):
+        by_picture[row.cells["Figure_path"]].append((row.where, row.cells))
+    names = sorted(by_picture, key=str.encode)
+    return [
+        Unit(f"{start // BLOCK:04d}", (str(top), {name: by_picture[name] for name in names[start : start + BLOCK]}))
+        for start in range(0, len(names), BLOCK)
+    ]
+
+
+def pmc_build(source: Source, unit: Unit, out: Output) -> None:
+    """Keep the pictures of a block and write its questions."""
+    options = source.options(PmcVqa)
+    top, rows = unit.data
+    questions = []
+    for name, claims in rows.items():
+        for where, cells in claims:
+            try:
+                questions.append(_pmc_question(where, cells, name))
+            except MedhebError as error:
+                out.refuse(error)
+    _write(Path(top), options.folder, questions, f"records/test_{unit.name}.jsonl", out)
+
+
+def _pmc_question(where: str, cells: Mapping[str, str], name: str) -> Question:
+    choices = {letter: text for letter in LETTERS if (text := _without_letter(cells[f"Choice {letter}"], letter))}
+    question = " ".join(cells["Question"].split())
+    if not question or not name or len(choices) < 2:
+        raise MedhebError(where, "lacks a question, a picture or two choices", "The row is left out")
+    letter = cells.get("Answer_label", "").strip().upper()
+    answer = _right(_without_letter(cells["Answer"], letter or "A"), letter, choices, where)
+    # The table has no ids: the picture's name and the question tell rows apart.
+    return Question(where, f"{name}: {question}", question, answer, tuple(choices.values()), name)
+
+
+def omni_units(source: Source) -> Sequence[Unit]:
+    """One unit a question file.
+
+    Raises:
+        MedhebError: the folder of question files is not there or holds none.
+    """
+    options = source.options(OmniMedVqa)
+    top = source.folder_with(options.questions)
+    files = sorted((top / options.questions / options.access).glob("*.json"))
+    if not files:
+        raise MedhebError(
+            top / options.questions, f"holds no {options.access}/*.json", "Fetch the source again, or mend unpack"
+        )
+    return [Unit(path.stem, (str(top), str(path))) for path in files]
+
+
+def omni_build(source: Source, unit: Unit, out: Output) -> None:
+    """Keep the pictures of a question file and write its questions.
+
+    Raises:
+        MedhebError: the file is not a JSON list.
+    """
+    options = source.options(OmniMedVqa)
+    top, path = Path(unit.data[0]), Path(unit.data[1])
+    rows = read_json_file(path)
+    if not isinstance(rows, list):
+        raise MedhebError(path, "is not a list of questions", "Fetch the source again")
+    questions = []
+    for number, row in enumerate(rows):
+        try:
+            questions.append(_omni_question(f"{path}, question {number}", row))
+        except MedhebError as error:
+            out.refuse(error)
+    _write(top, options.folder, questions, f"records/{path.stem}.jsonl", out)
+
+
+def _omni_question(where: str, row: Any) -> Question:
+    names = ("dataset", "question_id", "question", "gt_answer", "image_path")
+    if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
+        raise MedhebError(where, f"lacks one of {', '.join(names)}", "The row is left out")
+    # Questions with two options have no C and D.
+    choices = {
+        letter: " ".join(row[f"option_{letter}"].split())
+        for letter in LETTERS
+        if isinstance(row.get(f"option_{letter}"), str) and row[f"option_{letter}"].strip()
+    }
+    answer = _right(row["gt_answer"], "", choices, where)
+    facts = tuple((name, str(row[name])) for name in ("dataset", "question_type", "modality_type") if row.get(name))
+    question = " ".join(row["question"].split())
+    return Question(where, row["question_id"], question, answer, tuple(choices.values()), row["image_path"], facts)
+
+
+def _write(top: Path, folder: str, questions: Sequence[Question], records: str, out: Output) -> None:
+    """Pictures once each, then the questions whose picture could be kept."""
+    kept: dict[str, str | None] = {}
+    rows = []
+    for question in sorted(questions, key=lambda row: (row.id, row.answer)):
+        if question.picture not in kept:
+            kept[question.picture] = _keep(top, folder, question, out)
+        place = kept[question.picture]
+        if place is None:
+            out.count("questions whose picture cannot be used, left out")
+            continue
+        rows.append(
+            {
+                "id": question.id,
+                "question": question.question,
+                "answer": question.answer,
+                "choices": list(question.choices),
+                "picture": place,
+                "group": question.picture,
+                "split": "test",
+                **dict(question.facts),
+            }
+        )
+    if rows:
+        out.records(records, rows, kind="records", split="test", count=len(rows))
+
+
+def _keep(top: Path, folder: str, question: Question, out: Output) -> str | None:
+    """Place of a picture below the image folder; None if it is refused."""
+    name = PurePosixPath(question.picture).as_posix()
+    place = f"{folder}/{name}"
+    try:
+        check_relative(name)
+        keep_file(out, place, top / name, kind="picture", split="test", group=name, member=name)
+    except ValueError as error:
+        out.refuse(MedhebError(question.where, f"names a picture whose path is not {error}", "The row is left out"))
+        return None
+    except MedhebError as error:
+        out.refuse(error)
+        return None
+    return place
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Selection lists."""
+    write_selections(files, out, ["picture"])
+
+
+PMC_VQA = Recipe(pmc_build, pmc_units, finish)
+OMNIMEDVQA = Recipe(omni_build, omni_units, finish)

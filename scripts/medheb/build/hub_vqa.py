@@ -1,0 +1,155 @@
+"""Recipe ``hub_vqa``: questions on pictures, in parquet files of a hub, one row a question.
+
+Serves Path-VQA, VQA-RAD, MEDPIX-ClinQA and RadImageNet-VQA. No published script makes these. Each row's picture is
+kept as it is stored, under a name of ours, with question and answer as facts of the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import Field
+
+from medheb.build.inventory import BuiltFile
+from medheb.build.kept_pictures import EXTENSION, check, facts_of
+from medheb.build.output import Output
+from medheb.build.parquet_rows import Table, open_table, picture_bytes, read_rows
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.source import Source
+from medheb.build.splits import NOT_PUBLISHED, drawn_split, split_word, write_selections
+from medheb.core.digests import sha256_bytes
+from medheb.core.errors import MedhebError
+from medheb.manifest.base import RelativePath, Strict
+
+Split = Literal["train", "valid", "test"]
+
+
+class HubVqa(Strict):
+    """Settings of ``hub_vqa``."""
+
+    picture: str = Field(default="image", description="column of the picture")
+    question: str = "question"
+    answer: str = "answer"
+    choices: str | None = Field(default=None, description="column of a list of choices; a lettered answer means one")
+    right: tuple[str, str] | None = Field(
+        default=None, description="column and key of the right answer's text, which counts more than a letter"
+    )
+    group: str | None = Field(default=None, description="column of the case; the split is drawn by it")
+    split: Literal["file", "test", "drawn"] = Field(
+        description="file: the first word of the file name; test: all is the test part; drawn: 7:3 by group"
+    )
+    folders: dict[Split, RelativePath] = Field(description="where each split's pictures go, below images")
+    extra: tuple[str, ...] = Field(default=(), description="further columns kept as facts")
+
+
+def units(source: Source) -> Sequence[Unit]:
+    """One unit a row group.
+
+    Raises:
+        MedhebError: no parquet file with the columns.
+    """
+    options = source.options(HubVqa)
+    found, other = [], []
+    for path in sorted(source.files.rglob("*.parquet")):
+        table = open_table(path)
+        if missing := sorted(_columns(options) - table.columns):
+            other.append((path, missing))
+            continue
+        split = _split_of(table, options)
+        found += [Unit(f"{split}/{path.name}/{block.group:04d}", (split, block)) for block in table.blocks]
+    if not found and other:
+        path, missing = other[0]
+        raise MedhebError(path, f"has no column {', '.join(missing)}", "Get the publisher's own files")
+    if not found:
+        raise MedhebError(source.files, "holds no parquet file", f"Give the folder of {source.dataset.title}")
+    return found
+
+
+def _columns(options: HubVqa) -> set[str]:
+    named = {options.picture, options.question, options.answer, options.choices, options.group, *options.extra}
+    return {name for name in named if name} | ({options.right[0]} if options.right else set())
+
+
+def _split_of(table: Table, options: HubVqa) -> str:
+    if options.split != "file":
+        return options.split
+    split = split_word(table.path.name.split("-")[0])
+    if split is None:
+        raise MedhebError(table.path, "does not begin with the name of a split", "Names begin with train-, test- ...")
+    return split
+
+
+def build(source: Source, unit: Unit, out: Output) -> None:
+    """Keep the pictures of a block of rows."""
+    options = source.options(HubVqa)
+    split, block = unit.data
+    for number, cells in read_rows(block, sorted(_columns(options))):
+        where = f"{block.path}, row {number}"
+        try:
+            _row(source, options, (split, f"{block.path.stem}_{number:06d}"), cells, where, out)
+        except MedhebError as error:
+            out.refuse(error)
+
+
+def _row(
+    source: Source, options: HubVqa, place: tuple[str, str], cells: dict[str, Any], where: str, out: Output
+) -> None:
+    split, name = place
+    content = picture_bytes(cells[options.picture], where, [source.files])
+    decoded = check(content, where, "")
+    # Without a case, questions on one picture belong together.
+    group = str(cells[options.group]) if options.group else sha256_bytes(content)
+    if split == "drawn":
+        split = drawn_split(source.seed, source.dataset.id, group)
+    if split not in options.folders:
+        raise MedhebError(where, f"is of split {split}, which has no folder", "Add it to recipe.options.folders")
+    extension = EXTENSION.get(decoded.format, decoded.format.lower())
+    out.content(
+        f"{options.folders[split]}/{name}.{extension}",
+        content,
+        kind="picture",
+        split=split,
+        group=group,
+        member=name,
+        question=_text(cells[options.question], options.question, where),
+        answer=_answer(cells, options, where),
+        **{column: None if cells[column] is None else str(cells[column]) for column in options.extra},
+        **facts_of(decoded),
+    )
+
+
+def _text(value: object, column: str, where: str) -> str:
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    if not text:
+        raise MedhebError(where, f"has no text in column {column}", "Mend the row or take it out; the others are built")
+    return text
+
+
+def _answer(cells: dict[str, Any], options: HubVqa, where: str) -> str:
+    """The text of the right answer, also where the column holds only its letter."""
+    if options.right is not None:
+        column, key = options.right
+        value = cells[column]
+        if isinstance(value, dict) and isinstance(value.get(key), str) and value[key].strip():
+            return _text(value[key], f"{column}.{key}", where)
+    answer = _text(cells[options.answer], options.answer, where)
+    choices = cells[options.choices] if options.choices else None
+    letter = answer.rstrip(".):").upper()
+    if choices and len(letter) == 1 and letter.isalpha():
+        index = ord(letter) - ord("A")
+        texts = [choices[key] for key in sorted(choices)] if isinstance(choices, dict) else list(choices)
+        if index >= len(texts):
+            raise MedhebError(where, f"answers {letter} among {len(texts)} choices", "Mend the row or take it out")
+        return _text(texts[index], f"{options.choices} {letter}", where)
+    return answer
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Selection lists, and a word on the split."""
+    write_selections(files, out, ["picture"])
+    if source.options(HubVqa).split == "drawn":
+        out.note(NOT_PUBLISHED)
+
+
+RECIPE = Recipe(build, units, finish)

@@ -1,0 +1,144 @@
+"""Recipe ``labelled_pictures``: a table of labels beside a folder of pictures.
+
+Serves APTOS-2019, ISIC-2019 and RFMiD. No published script makes these; both protocols keep the files as they are.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+
+from medheb.build.inventory import BuiltFile, Fact
+from medheb.build.kept_pictures import keep_file, read_kept
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.source import Source
+from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
+from medheb.build.tables import Row, read_table
+from medheb.core.errors import MedhebError
+from medheb.manifest.base import RelativePath, Strict
+
+BLOCK = 256
+
+
+class LabelledPictures(Strict):
+    """Settings of ``labelled_pictures``."""
+
+    table: str = Field(description="file name of the table")
+    pictures: tuple[str, ...] = Field(min_length=1, description="names of the folder of pictures, alternatives")
+    id_column: str
+    suffix: str = Field(pattern=r"^\.[a-z]+$")
+    label_column: str | None = Field(default=None, description="column of a class code; null: one column a class")
+    labels: dict[str, str] = Field(min_length=2, description="class code or column: label text")
+    healthy_column: str | None = Field(default=None, description="column that is 0 where nothing is found")
+    healthy: str | None = Field(default=None, description="label text of such a row")
+    dropped: tuple[str, ...] = Field(
+        default=(), description="columns of classes without a text; their rows are left out"
+    )
+    split: Literal["test", "drawn"]
+    folder: RelativePath = Field(description="where pictures go, below images")
+
+
+def _label(row: Row, options: LabelledPictures) -> str | None:
+    """The row's one class; None for several, none, or one without a text.
+
+    Raises:
+        MedhebError: a class that is not in the vocabulary, or a cell that is neither 0 nor 1.
+    """
+    if options.label_column is not None:
+        code = row.cells[options.label_column]
+        if code not in options.labels:
+            raise MedhebError(row.where, f"has the class {code!r}", f"Classes are {', '.join(options.labels)}")
+        return options.labels[code]
+    found = [column for column in (*options.labels, *options.dropped) if _is_one(row, column)]
+    if options.healthy_column is not None and not _is_one(row, options.healthy_column):
+        return options.healthy if not found else None
+    return options.labels.get(found[0]) if len(found) == 1 else None
+
+
+def _is_one(row: Row, column: str) -> bool:
+    try:
+        value = float(row.cells[column] or 0)
+    except ValueError:
+        value = -1.0
+    if value not in {0.0, 1.0}:
+        raise MedhebError(row.where, f"has {row.cells[column]!r} in column {column}", "Allowed: 0 and 1")
+    return value == 1.0
+
+
+def units(source: Source) -> Sequence[Unit]:
+    """Blocks of rows by picture name; bad rows form a unit that is refused with its reason."""
+    options = source.options(LabelledPictures)
+    table = source.folder_with(options.table) / options.table
+    needed = [options.id_column, *([options.label_column] if options.label_column else options.labels)]
+    needed += [*([options.healthy_column] if options.healthy_column else []), *options.dropped]
+    folder = _folder(source, options)
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for row in read_table(table, needed):
+        rows[row.cells[options.id_column].removesuffix(options.suffix)].append(row)
+    names = sorted(rows, key=str.encode)
+    return [
+        Unit(f"{start:06d}", (str(folder), {name: rows[name] for name in names[start : start + BLOCK]}))
+        for start in range(0, len(names), BLOCK)
+    ]
+
+
+def _folder(source: Source, options: LabelledPictures) -> Path:
+    """The innermost folder of that name: copies nest it twice."""
+    parent = source.folder_with(*options.pictures)
+    folder = next(parent / name for name in options.pictures if (parent / name).exists())
+    while (folder / folder.name).is_dir():
+        folder /= folder.name
+    return folder
+
+
+def build(source: Source, unit: Unit, out: Output) -> None:
+    """Keep the pictures of a block whose rows name exactly one class."""
+    options = source.options(LabelledPictures)
+    folder, rows = Path(unit.data[0]), unit.data[1]
+    for name, claims in rows.items():
+        row = claims[0]
+        try:
+            if len(claims) > 1:
+                raise MedhebError(claims[1].where, f"repeats the picture of {row.where}", "Keep one of the rows")
+            label = _label(row, options)
+            if label is None:
+                out.count("rows that name several classes, none, or one without a text, left out")
+                continue
+            _keep(source, options, folder / f"{name}{options.suffix}", label, row.where, out)
+        except MedhebError as error:
+            out.refuse(error)
+
+
+def _keep(source: Source, options: LabelledPictures, path: Path, label: str, where: str, out: Output) -> None:
+    if not path.is_file():
+        raise MedhebError(where, f"names a picture that is not there: {path.name}", "Fetch the source again")
+    kept = read_kept(path)
+    facts: dict[str, Fact] = {"kind": "picture", "label": label, "split": "test", "member": path.name}
+    if options.split == "drawn":
+        # Equal pictures are one group: repeats with other grades are known.
+        group = kept.known.content
+        facts |= {"group": group, "split": drawn_split(source.seed, source.dataset.id, group)}
+    keep_file(out, f"{options.folder}/{path.name}", kept, **facts)
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Selection lists, and counts of what was left out or contradicts itself."""
+    options = source.options(LabelledPictures)
+    write_selections(files, out, ["picture"])
+    if options.split == "drawn":
+        out.note(NOT_PUBLISHED)
+    labels = defaultdict(set)
+    for file in files:
+        if file.facts["kind"] == "picture":
+            labels[file.content].add(file.facts["label"])
+    torn = sum(len(found) > 1 for found in labels.values())
+    if torn:
+        out.note(f"{torn:,} pictures occur with more than one label")
+
+
+RECIPE = Recipe(build, units, finish)

@@ -1,0 +1,315 @@
+"""Sets whose pictures are kept as they are: class folders, tables of labels, questions."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from medheb.build.inventory import Inventory
+from medheb.build.run import build_from
+from medheb.core.digests import merkle_root, sha256_bytes
+from medheb.core.errors import MedhebError
+from medheb.manifest.load import load_datasets
+
+DATASETS = load_datasets(Path(__file__).parents[2] / "manifests" / "datasets")
+
+
+def picture(level: int, mode: str = "RGB", kind: str = "PNG", size: tuple[int, int] = (9, 7)) -> bytes:
+    """A small picture that no two levels share."""
+    rows = np.add.outer(np.arange(size[1]), np.arange(size[0])) * 3 + level
+    stream = BytesIO()
+    Image.fromarray(rows.astype(np.uint8)).convert(mode).save(stream, kind)
+    return stream.getvalue()
+
+
+def put(path: Path, content: bytes | str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def make(dataset: str, top: Path, out: Path, workers: int = 1) -> Inventory:
+    return build_from(DATASETS[dataset], top, out, "release", "release", workers)
+
+
+def root_of(inventory: Inventory) -> str:
+    return merkle_root({file.path: file.content for file in inventory.files})
+
+
+def lay_brain(top: Path, order: int = 1) -> None:
+    classes = ["glioma", "meningioma", "notumor", "pituitary"]
+    for place, name in list(enumerate(classes))[::order]:
+        for number in range(3):
+            put(top / "archive" / "Testing" / name / f"{name}_{number}.jpg", picture(40 * place + number, kind="JPEG"))
+    put(top / "archive" / "Training" / "glioma" / "x.jpg", picture(9, kind="JPEG"))
+
+
+def lay_kvasir(top: Path, order: int = 1) -> None:
+    names = list(DATASETS["kvasir"].recipe.options["labels"])
+    for place, name in list(enumerate(names))[::order]:
+        for number in range(8):
+            put(top / "kvasir-dataset" / name / f"{place}{number}.jpg", picture(8 * place + number))
+
+
+def lay_aptos(top: Path, order: int = 1) -> None:
+    rows = [f"{number:012x},{number % 5}" for number in range(30)]
+    put(top / "train.csv", "\ufeffid_code,diagnosis\r\n" + "\r\n".join(rows[::order]) + "\r\n")
+    for number in range(30):
+        put(top / "train_images" / f"{number:012x}.png", picture(number // 2))
+
+
+def lay_isic(top: Path, order: int = 1) -> None:
+    names = ["MEL", "NV", "BCC", "AK", "BKL", "DF", "VASC", "SCC", "UNK"]
+    rows = [
+        f"ISIC_{number:07d}," + ",".join("1.0" if place == number else "0.0" for place in range(9)) + ",1.0"
+        for number in range(9)
+    ]
+    put(
+        top / "t" / "ISIC_2019_Test_GroundTruth.csv",
+        "\n".join(["image," + ",".join(names) + ",score_weight", *rows[::order]]),
+    )
+    nested = top / "t" / "ISIC_2019_Test_Input" / "ISIC_2019_Test_Input"
+    for number in range(9):
+        put(nested / f"ISIC_{number:07d}.jpg", picture(number, kind="JPEG"))
+
+
+def lay_rfmid(top: Path, order: int = 1) -> None:
+    names = list(DATASETS["rfmid"].recipe.options["labels"])
+    header = ["ID", "Disease_Risk ", *(f"{name} " for name in names)]
+    flags = [[0] * 45, [1, *[0] * 44], [0, 1, *[0] * 43], [1, 1, *[0] * 43]]
+    rows = [[number + 1, int(any(row)), *row] for number, row in enumerate(flags)]
+    folder = top / "Test_Set" / "Test_Set"
+    folder.mkdir(parents=True)
+    with (folder / "RFMiD_Testing_Labels.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows[::order]])
+    for number in range(4):
+        put(folder / "Test" / f"{number + 1}.png", picture(number))
+        put(top / "Training_Set" / "Training_Set" / "Training" / f"{number + 1}.png", picture(100 + number))
+
+
+def lay_path_vqa(top: Path, order: int = 1) -> None:
+    for split, rows in {"test": 5, "train": 3}.items():
+        table = {
+            "image": [{"bytes": picture(number, kind="JPEG"), "path": None} for number in range(rows)],
+            "question": [f"what is {number}?" for number in range(rows)],
+            "answer": ["yes"] * rows,
+        }
+        path = top / "data" / f"{split}-00000-of-00001-abc.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(pa.table(table), path, row_group_size=2)
+
+
+def lay_pmc(top: Path, order: int = 1) -> None:
+    rows = [
+        [f" PMC1_Fig{number}.jpg ", f"what {number}", " A:one ", " A:one ", " B:two", " C:three", " D: four ", "A"]
+        for number in range(3)
+    ]
+    columns = ["Figure_path", "Question", "Answer", "Choice A", "Choice B", "Choice C", "Choice D", "Answer_label"]
+    top.mkdir(parents=True, exist_ok=True)
+    with (top / "test.csv").open("w", newline="") as stream:
+        csv.writer(stream).writerows([columns, *rows[::order]])
+    for number in range(3):
+        put(top / "images" / f"PMC1_Fig{number}.jpg", picture(number, kind="JPEG"))
+
+
+def question(number: int, **changes: object) -> dict[str, object]:
+    row: dict[str, object] = {
+        "dataset": "Chest CT Scan",
+        "question_id": f"c_{number}",
+        "question_type": "Modality",
+        "question": "What  modality?",
+        "gt_answer": "CT.",
+        "image_path": f"Images/Chest CT Scan/{number}.png",
+        "option_A": "MR.",
+        "option_B": "CT.",
+        "modality_type": "CT",
+    }
+    return {**row, **changes}
+
+
+def lay_omni(top: Path, order: int = 1) -> None:
+    inner = top / "OmniMedVQA"
+    rows = [question(number) for number in range(3)]
+    put(inner / "QA_information" / "Open-access" / "Chest CT Scan.json", json.dumps(rows[::order]))
+    put(inner / "QA_information" / "Restricted-access" / "x.json", "[]")
+    for number in range(3):
+        put(inner / "Images" / "Chest CT Scan" / f"{number}.png", picture(number))
+
+
+LAYOUTS: dict[str, Callable[..., None]] = {
+    "brain_tumor_mri": lay_brain,
+    "kvasir": lay_kvasir,
+    "aptos_2019": lay_aptos,
+    "isic_2019": lay_isic,
+    "rfmid": lay_rfmid,
+    "path_vqa": lay_path_vqa,
+    "pmc_vqa": lay_pmc,
+    "omnimedvqa": lay_omni,
+}
+
+
+@pytest.mark.parametrize("dataset", LAYOUTS)
+def test_order_and_workers_do_not_count(dataset: str, tmp_path: Path) -> None:
+    lay = LAYOUTS[dataset]
+    lay(tmp_path / "in")
+    lay(tmp_path / "turned", order=-1)
+    first = make(dataset, tmp_path / "in", tmp_path / "out")
+    second = make(dataset, tmp_path / "turned", tmp_path / "out2", workers=2)
+    assert root_of(first) == root_of(second)
+    assert not first.refusals
+
+
+def test_class_folders_keep_bytes_and_skip_other_parts(tmp_path: Path) -> None:
+    lay_brain(tmp_path / "in")
+    put(tmp_path / "in" / "archive" / "Testing" / "glioma" / "broken.jpg", picture(1, kind="JPEG")[:80])
+    put(tmp_path / "in" / "archive" / "Testing" / "odd" / "a.jpg", picture(1, kind="JPEG"))
+    made = make("brain_tumor_mri", tmp_path / "in", tmp_path / "out")
+    pictures = made.of_kind("picture")
+    assert len(pictures) == 12
+    first = pictures[0]
+    assert first.path == "datasets/Testing/glioma/glioma_0.jpg"
+    original = tmp_path / "in" / "archive" / "Testing" / "glioma" / "glioma_0.jpg"
+    assert first.sha256 == sha256_bytes(original.read_bytes())
+    assert (first.facts["label"], first.facts["split"], first.facts["mode"]) == ("glioma", "test", "RGB")
+    assert {file.facts["label"] for file in pictures} == {"glioma", "meningioma", "no tumor", "pituitary"}
+    faults = {Path(refusal.where).name: refusal.fault for refusal in made.refusals}
+    assert faults["broken.jpg"] == "is a picture whose end is missing"
+    assert faults["odd"] == "holds pictures, but its name is no class"
+    assert any("12 pictures, where known versions have 1,311 or 1,600" in note for note in made.notes)
+
+
+def test_a_missing_class_is_refused(tmp_path: Path) -> None:
+    lay_brain(tmp_path / "in")
+    for path in (tmp_path / "in" / "archive" / "Testing" / "pituitary").iterdir():
+        path.unlink()
+    (tmp_path / "in" / "archive" / "Testing" / "pituitary").rmdir()
+    with pytest.raises(MedhebError, match="has no class folder pituitary"):
+        make("brain_tumor_mri", tmp_path / "in", tmp_path / "out")
+
+
+def test_equal_pictures_are_on_one_side_of_a_drawn_split(tmp_path: Path) -> None:
+    lay_aptos(tmp_path / "in")
+    made = make("aptos_2019", tmp_path / "in", tmp_path / "out")
+    pictures = made.of_kind("picture")
+    assert len(pictures) == 30
+    sides: dict[str, set[object]] = {}
+    for file in pictures:
+        sides.setdefault(file.content, set()).add(file.facts["split"])
+    assert all(len(found) == 1 for found in sides.values())
+    assert {"train", "test"} == {next(iter(found)) for found in sides.values()}
+    assert "15 pictures occur with more than one label" in made.notes
+    listed = (tmp_path / "out" / "2D_Images" / "APTOS" / "selection" / "picture_test.txt").read_text().split("\n")
+    assert [file.path for file in pictures if file.facts["split"] == "test"] == listed[:-1]
+
+
+def test_rows_without_one_class_are_counted_and_bad_ones_named(tmp_path: Path) -> None:
+    lay_rfmid(tmp_path / "in")
+    made = make("rfmid", tmp_path / "in", tmp_path / "out")
+    assert {Path(file.path).name: file.facts["label"] for file in made.of_kind("picture")} == {
+        "1.png": "normal",
+        "2.png": "diabetic retinopathy",
+        "3.png": "age-related macular degeneration",
+    }
+    assert "1 rows that name several classes, none, or one without a text, left out" in made.notes
+    lay_isic(tmp_path / "isic")
+    made = make("isic_2019", tmp_path / "isic", tmp_path / "out")
+    assert len(made.of_kind("picture")) == 8, "UNK has no text"
+
+
+@pytest.mark.parametrize(
+    ("rows", "fault"),
+    [
+        ("a,7", "has the class '7'"),
+        ("a,1\na,2", "repeats the picture of"),
+        ("zz,1", "names a picture that is not there: zz.png"),
+        ("empty,1", "is empty (0 bytes)"),
+    ],
+)
+def test_bad_rows_of_a_label_table(tmp_path: Path, rows: str, fault: str) -> None:
+    put(tmp_path / "in" / "train.csv", f"id_code;diagnosis\nb;2\n{rows.replace(',', ';')}\n")
+    put(tmp_path / "in" / "train_images" / "a.png", picture(1))
+    put(tmp_path / "in" / "train_images" / "b.png", picture(2))
+    put(tmp_path / "in" / "train_images" / "empty.png", b"")
+    made = make("aptos_2019", tmp_path / "in", tmp_path / "out")
+    assert [Path(file.path).name for file in made.of_kind("picture")] == ["b.png"]
+    assert fault in made.refusals[0].fault
+
+
+def test_questions_keep_their_picture_and_answer(tmp_path: Path) -> None:
+    lay_path_vqa(tmp_path / "in")
+    made = make("path_vqa", tmp_path / "in", tmp_path / "out")
+    tests = [file for file in made.of_kind("picture") if file.facts["split"] == "test"]
+    assert tests[0].path == "test_images/test-00000-of-00001-abc_000000.jpg"
+    assert tests[4].facts["question"] == "what is 4?"
+    assert tests[4].facts["answer"] == "yes"
+
+
+def test_lettered_answers_become_texts_and_bad_rows_are_named(tmp_path: Path) -> None:
+    rows = [
+        ("B", ["a", "b"], {"correct_text": None}, picture(1)),
+        ("A", ["a", "b"], {"correct_text": "the text"}, picture(2)),
+        ("lung", None, {"correct_text": None}, picture(3)),
+        ("C", ["a", "b"], {"correct_text": None}, picture(4)),
+        ("", None, {"correct_text": None}, picture(5)),
+        ("x", None, {"correct_text": None}, b""),
+        ("x", None, {"correct_text": None}, b"<html>quota</html>"),
+    ]
+    table = pa.table(
+        {
+            "image": [{"bytes": row[3], "path": None} for row in rows],
+            "question": ["q"] * len(rows),
+            "choices": [row[1] for row in rows],
+            "answer": [row[0] for row in rows],
+            "question_type": ["open"] * len(rows),
+            "metadata": [row[2] for row in rows],
+        }
+    )
+    path = tmp_path / "in" / "benchmark" / "test-00000-of-00001.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(table, path)
+    made = make("radimagenet_vqa", tmp_path / "in", tmp_path / "out")
+    assert [file.facts["answer"] for file in made.of_kind("picture")] == ["b", "the text", "lung"]
+    faults = [refusal.fault for refusal in made.refusals]
+    assert faults[:3] == ["answers C among 2 choices", "has no text in column answer", "is empty (0 bytes)"]
+    assert "is a web page, not a picture" in faults[3]
+    assert all(refusal.where.endswith(f"row {number}") for number, refusal in enumerate(made.refusals, start=3))
+
+
+def test_choices_lose_their_letters_and_strange_answers_are_left_out(tmp_path: Path) -> None:
+    lay_pmc(tmp_path / "in")
+    made = make("pmc_vqa", tmp_path / "in", tmp_path / "out")
+    (records,) = made.of_kind("records")
+    rows = [
+        json.loads(line) for line in (tmp_path / "out" / "2D_Images" / "PMC" / records.path).read_text().splitlines()
+    ]
+    assert rows[0]["answer"] == "one"
+    assert rows[0]["choices"] == ["one", "two", "three", "four"]
+    assert rows[0]["picture"] == "images/PMC1_Fig0.jpg"
+
+    inner = tmp_path / "omni" / "OmniMedVQA"
+    bad = [
+        question(0),
+        question(1, gt_answer="PET"),
+        question(2, image_path="../../etc/passwd"),
+        question(3, image_path="Images/none.png"),
+        {"question": "x"},
+    ]
+    put(inner / "QA_information" / "Open-access" / "a.json", json.dumps(bad))
+    put(inner / "QA_information" / "Open-access" / "b.json", '{"a": 1}\n{"a": 2}\n')
+    put(inner / "Images" / "Chest CT Scan" / "0.png", picture(0))
+    made = make("omnimedvqa", tmp_path / "omni", tmp_path / "out")
+    faults = " | ".join(refusal.fault for refusal in made.refusals)
+    assert "has an answer that equals none of its choices" in faults
+    assert "names a picture whose path is not a path inside its folder" in faults
+    assert "is missing" in faults
+    assert "lacks one of dataset, question_id" in faults
+    assert "holds one JSON value a line, though its name ends in .json" in faults
+    assert "2 questions whose picture cannot be used, left out" in made.notes
