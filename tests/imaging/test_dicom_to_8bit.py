@@ -428,7 +428,7 @@ def test_a_stream_of_another_size_than_the_header_is_refused(tmp_path: Path, syn
 
 def test_a_film_encoding_has_no_decoder(tmp_path: Path) -> None:
     made = encapsulated(dataset(ramp(8)), b"\x00\x00\x01\xb3" + bytes(90), uid.MPEG2MPML)
-    with pytest.raises(MedhebError, match=r"has transfer syntax MPEG2 .*, which no decoder here reads"):
+    with pytest.raises(MedhebError, match=r"no decoder here reads \(transfer syntax: MPEG2 "):
         rendered(tmp_path, made)
 
 

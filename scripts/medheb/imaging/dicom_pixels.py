@@ -20,7 +20,7 @@ from typing import Any
 import pydicom
 from pydicom import config, uid
 from pydicom.encaps import generate_frames
-from pydicom.errors import InvalidDicomError
+from pydicom.errors import BytesLengthException, InvalidDicomError
 from pydicom.pixels import get_decoder
 
 from medheb.core.errors import MedhebError
@@ -41,6 +41,7 @@ PLUGINS = {
 # What pydicom and the decoders raise on damaged input, from their sources and from fuzzing.
 READ_ERRORS = (
     InvalidDicomError,
+    BytesLengthException,
     OSError,
     EOFError,
     AttributeError,
@@ -143,7 +144,8 @@ def transfer_syntax(header: pydicom.Dataset, path: Path) -> tuple[uid.UID, list[
     else:
         found = None
     if found is None:
-        fault = f"has transfer syntax {named.name if named else 'unknown'}, which no decoder here reads"
+        name = named.name if named is not None and named in uid.UID_dictionary else "unknown"
+        fault = f"has pixels whose encoding no decoder here reads (transfer syntax: {name})"
         raise MedhebError(path, fault, "Convert the file to explicit little endian")
     return found, ["transfer syntax missing or wrong, found out from the pixels"]
 

@@ -1,7 +1,8 @@
 """Picture files to pixels: what is in the bytes decides, not the name; what cannot be trusted is refused.
 
 Only the formats below are tried, so that no byte of a source reaches a reader that runs other programs. Colour
-profiles are not applied: the published programs do not, and no source says that its profiles are right.
+profiles are not applied: the published programs do not, and no source says that its profiles are right. A JPEG that
+somebody cut and gave a new end cannot be told from a whole one; its missing part is grey.
 """
 
 from __future__ import annotations
