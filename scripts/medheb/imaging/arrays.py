@@ -5,6 +5,7 @@ Values keep their stored type, float64 included: what is done to a slice before 
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -23,7 +24,8 @@ from medheb.imaging.volume import MAX_VOLUME_BYTES, Array
 
 # All volumes of a data set in one member: far more than one scan, read one by one.
 MAX_MEMBER_BYTES = 64 * 1024**3
-FAULTS = (*READ_FAULTS, zipfile.BadZipFile, NotImplementedError)
+# Of NumPy for damaged headers, and of zipfile for encrypted members and rare compressions.
+FAULTS = (*READ_FAULTS, tokenize.TokenError, SyntaxError, RuntimeError)
 
 
 def _header(stream: IO[bytes], where: str) -> tuple[tuple[int, ...], np.dtype[Any], bool]:
