@@ -343,6 +343,11 @@ def test_a_presentation_shape_is_not_applied_a_second_time(tmp_path: Path) -> No
     assert "presentation shape contradicts the photometric interpretation" in odd.notes
 
 
+def test_raw_data_of_a_detector_is_noted(tmp_path: Path) -> None:
+    raw = rendered(tmp_path, dataset(ramp(12), 12, Modality="MG", PresentationIntentType="FOR PROCESSING"))
+    assert raw.notes == ("no window", "raw data of the detector, not meant to be shown")
+
+
 def test_pixels_of_32_bit_and_of_floats(tmp_path: Path) -> None:
     wide = np.linspace(0, 4_000_000, 600 * 5).reshape(600, 5).astype(np.uint32)
     found = rendered(tmp_path, dataset(wide, WindowCenter="2000000", WindowWidth="4000001"))
