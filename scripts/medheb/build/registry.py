@@ -43,6 +43,7 @@ RECIPES: dict[str, Entry] = {
     "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
+    "mimic_cxr_lt": Entry("medheb.build.mimic_cxr_lt"),
     "chest_imagenome_crops": Entry("medheb.build.chest_imagenome_crops"),
     "class_folders": Entry("medheb.build.class_folders", follows_protocol=False),
     "brats_men": Entry("medheb.build.brats_men"),
