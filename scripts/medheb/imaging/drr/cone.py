@@ -10,6 +10,8 @@ volume lies a rim of air, so that it fades out instead of ending inside a voxel.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +23,7 @@ from medheb.imaging.volume import Array, Volume
 RIM = 2  # voxels of air around the volume
 AIR = -1000
 OBLIQUE_STEP = 0.5  # of the smallest voxel side
+PART = 64  # pixels whose rows are worked on at once
 Index = npt.NDArray[np.intp]
 
 
@@ -71,33 +74,69 @@ class _Axis:
         self.first: Index = np.minimum(position.astype(np.intp), length - 2)
         self.weight: Float32 = (position - self.first).astype(np.float32)[:, None]
 
-    def lay_out(self, rows: Float32) -> Float32:
-        """Rows of the plane at the pixels: (voxels, n) to (pixels, n)."""
-        first: Float32 = rows.take(self.first, axis=0)
-        step = rows.take(self.first + 1, axis=0)
-        step -= first
-        step *= self.weight
-        first += step
-        return first
+    def lay_out(self, rows: Float32, part: slice, work: Float32) -> Float32:
+        """Rows of the plane at ``part`` of the pixels, (voxels, n) to (pixels, n), held in ``work``."""
+        index = self.first[part]
+        size, shape = len(index) * rows.shape[1], (len(index), rows.shape[1])
+        near: Float32 = work[0, :size].reshape(shape)
+        far: Float32 = work[1, :size].reshape(shape)
+        rows.take(index, axis=0, out=near, mode="clip")  # mode: with "raise" NumPy would copy
+        rows.take(index + 1, axis=0, out=far, mode="clip")
+        far -= near
+        far *= self.weight[part]
+        near += far
+        return near
+
+    def parts(self) -> Iterator[slice]:
+        """The pixels in parts whose rows stay in the processor's cache."""
+        for start in range(0, len(self.first), PART):
+            yield slice(start, min(start + PART, len(self.first)))
 
 
 def _aligned(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
     """Sum over coronal planes of density times share times distance, in mm g/cm3, (3, rows, columns)."""
     (dx, dy, dz), (x, y, z) = np.diag(volume.affine)[:3], volume.affine[:3, 3]
     nx, ny, nz = volume.shape
-    source, offsets = geometry.source(centre), geometry.offsets()
-    summed = np.zeros((3, geometry.pixels, geometry.pixels), dtype=np.float32)  # columns, rows
+    source, offsets, pixels = geometry.source(centre), geometry.offsets(), geometry.pixels
+    summed = np.zeros((3, pixels, pixels), dtype=np.float32)  # columns, rows
     kind = volume.array.dtype if volume.array.dtype == np.int16 else np.dtype(np.float32)
     plane = np.full((nz + 2 * RIM, nx + 2 * RIM), AIR, dtype=kind)
+    tissue = np.empty((3, *plane.shape), dtype=np.float32)
+    turned = np.empty((3, plane.shape[1] * pixels), dtype=np.float32)
+    work = np.empty((3, 2, PART * max(plane.shape[1], pixels)), dtype=np.float32)
     for index in range(ny):
         scale = abs(y + index * dy - source[1]) / geometry.source_to_detector_mm
         columns = _Axis((centre[0] - offsets * scale - x) / dx, nx)
         rows = _Axis((centre[2] - offsets * scale - z) / dz, nz)
         plane[RIM:-RIM, RIM:-RIM] = volume.array[:, index, :].T
-        density, bone, air = (columns.lay_out(np.ascontiguousarray(rows.lay_out(part).T)) for part in materials(plane))
-        _add(summed[:, columns.pixels, rows.pixels], density, bone, air)
+        materials(plane, tissue)
+        shape = plane.shape[1], len(rows.first)
+        lines = [buffer[: shape[0] * shape[1]].reshape(shape) for buffer in turned]  # voxels along x, rows
+        for part in rows.parts():
+            for line, share in zip(lines, tissue, strict=True):
+                line[:, part] = rows.lay_out(share, part, work[0]).T
+        target = summed[:, columns.pixels, rows.pixels]
+        for part in columns.parts():
+            _add(target[:, part], *(columns.lay_out(line, part, room) for line, room in zip(lines, work, strict=True)))
     summed *= np.float32(dy)
-    return np.ascontiguousarray(summed.transpose(0, 2, 1))
+    return _soft_from_all(np.ascontiguousarray(summed.transpose(0, 2, 1)))
+
+
+def _add(target: Float32, density: Float32, bone: Float32, air: Float32) -> None:
+    """Add density times share of air and of bone, and density itself, to ``target`` (3, ...)."""
+    bone *= density
+    air *= density
+    target[0] += air
+    target[1] += bone
+    target[2] += density
+
+
+def _soft_from_all(summed: Float32) -> Float32:
+    """Air, bone and all (3, ...) to air, bone and the rest, which is soft tissue; in place."""
+    summed[2] -= summed[0]
+    summed[2] -= summed[1]
+    np.maximum(summed[2], np.float32(0), out=summed[2])
+    return summed
 
 
 def _oblique(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
@@ -126,33 +165,20 @@ def _oblique(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
             _add(part, *_at(padded, position[:, inside]))
             summed[:, inside] += part
     summed *= np.float32(step)
-    return summed
+    return _soft_from_all(summed)
 
 
-def _add(target: Float32, density: Float32, bone: Float32, air: Float32) -> None:
-    """Add density times share of air, bone and the rest to ``target`` (3, ...)."""
-    bone *= density
-    air *= density
-    target[0] += air
-    target[1] += bone
-    target[2] += density
-    target[2] -= air
-    target[2] -= bone
-
-
-def _at(padded: Array, position: Vector) -> tuple[Float32, Float32, Float32]:
-    """Density and shares of bone and air at voxel positions (3, n), interpolated between the eight nearest."""
+def _at(padded: Array, position: Vector) -> Float32:
+    """Density and shares of bone and air at voxel positions (3, n), interpolated between the eight nearest; (3, n)."""
     last = np.array(padded.shape)[:, None] - 1
     position = np.clip(position, 0, last)
     first = np.minimum(position.astype(np.intp), last - 1)
     part = (position - first).astype(np.float32)
-    found = [np.zeros(position.shape[1], dtype=np.float32) for _ in range(3)]
+    found = np.zeros(position.shape, dtype=np.float32)
     for corner in np.ndindex(2, 2, 2):
         weight = np.ones(position.shape[1], dtype=np.float32)
         for axis, far in enumerate(corner):
             weight *= part[axis] if far else 1 - part[axis]
         hu = padded[tuple(first[axis] + far for axis, far in enumerate(corner))]
-        for target, value in zip(found, materials(hu), strict=True):
-            value *= weight
-            target += value
-    return found[0], found[1], found[2]
+        found += materials(hu) * weight
+    return found

@@ -7,7 +7,7 @@
 
 Before DeepDRR 1.2.2 can be imported and run without a display, a few things must be put right from outside:
 
-* open3d, pyvista and vtk (1.5 GB) are imported but not needed for volumes: empty modules stand in if absent;
+* open3d, pyvista, vtk (1.5 GB) and torchvision are imported, not needed for volumes: empty modules stand in if absent;
 * ``cuda.cudart`` is gone from cuda-python 13: its successor stands in;
 * ``numpy.reshape`` lost the keyword ``newshape`` in NumPy 2.4;
 * the projector opens an OpenGL context that only surface meshes use: it opens none.
@@ -29,7 +29,16 @@ from typing import Any
 
 import numpy as np
 
-STAND_INS = ("open3d", "pyvista", "vtk", "vtk.util", "vtk.util.numpy_support")
+STAND_INS = (
+    "open3d",
+    "pyvista",
+    "vtk",
+    "vtk.util",
+    "vtk.util.numpy_support",
+    "torchvision",
+    "torchvision.datasets",
+    "torchvision.datasets.utils",
+)
 # DeepDRR reads its textures one voxel off along every storage axis; the rim keeps its last steps inside.
 RIM, TEXTURE_SHIFT, AIR = 2, 1, -1000
 

@@ -75,12 +75,25 @@ def check_grid(volume: Volume) -> bool:
     return bool(drift.max() <= GRID_TOLERANCE_MM)
 
 
-def materials(hu: Array) -> tuple[Float32, Float32, Float32]:
-    """Density in g/cm3, and where there is bone and air (0 or 1), of HU of any shape."""
-    clipped = np.clip(hu, *HU_RANGE).astype(np.float32)
-    density = clipped * np.float32(LINE_BELOW)
-    clipped *= np.float32(LINE_ABOVE)
-    np.minimum(density, clipped, out=density)
+def materials(hu: Array, out: Float32 | None = None) -> Float32:
+    """Density in g/cm3, and where there is bone and air (0 or 1), of HU of any shape.
+
+    Args:
+        hu: (...).
+        out: (3, ...) to write into, which spares a projector many large allocations.
+
+    Returns:
+        Density, bone, air: (3, ...).
+    """
+    if out is None:
+        out = np.empty((3, *hu.shape), dtype=np.float32)
+    density, bone, air = out
+    clipped = np.clip(hu, *HU_RANGE)
+    np.multiply(clipped, np.float32(LINE_BELOW), out=density, casting="same_kind")
+    np.multiply(clipped, np.float32(LINE_ABOVE), out=bone, casting="same_kind")
+    np.minimum(density, bone, out=density)
     density += np.float32(WATER_DENSITY)
     np.maximum(density, np.float32(0), out=density)
-    return density, (hu > BONE_ABOVE_HU).astype(np.float32), (hu <= AIR_UP_TO_HU).astype(np.float32)
+    np.greater(hu, BONE_ABOVE_HU, out=bone)
+    np.less_equal(hu, AIR_UP_TO_HU, out=air)
+    return out
