@@ -232,9 +232,11 @@ def _facts(header: pydicom.Dataset) -> tuple[str | None, str | None, list[str]]:
     view = _text(header, "ViewPosition")
     shape = _text(header, "PresentationLUTShape")
     usual = {"MONOCHROME1": "INVERSE", "MONOCHROME2": "IDENTITY"}.get(header.PhotometricInterpretation)
-    notes = (
-        ["presentation shape contradicts the photometric interpretation"] if usual and shape not in {"", usual} else []
-    )
+    notes = []
+    if usual is not None and shape not in {"", usual}:
+        notes.append("presentation shape contradicts the photometric interpretation")
+    if _text(header, "PresentationIntentType") == "FOR PROCESSING":
+        notes.append("raw data of the detector, not meant to be shown")
     return side, view if view in VIEWS else None, notes
 
 
