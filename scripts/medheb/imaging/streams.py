@@ -111,7 +111,8 @@ def read_blocks(
                 # One byte further a sound file ends, and only there gzip compares its checksum.
                 stream.read(1)
     except READ_FAULTS as error:
-        raise MedhebError(where, f"ends or breaks at slice {index} or soon after ({first_line(error)})", GET_AGAIN) from error
+        fault = f"ends or breaks at slice {index} or soon after ({first_line(error)})"
+        raise MedhebError(where, fault, GET_AGAIN) from error
 
 
 def first_line(error: BaseException) -> str:
