@@ -26,6 +26,7 @@ CASES = {
     "radgenome": ("radgenome_chest_ct", "radgenome", below("RadGenomme-Chest-CT/dataset")),
     "brats_men": ("brats_men", "brats_men", lambda path: path.replace("Train_slides/t1n", "BraTS-MEN-Test")),
     "brats_ped": ("brats_ped", "brats_ped", below("BraTS2023-PED/slides")),
+    "cirrmri600": ("cirrmri600", "cirrmri600", below("ChirrMRI600")),
     "hanseg": ("han_seg", "hanseg", below("HaN-Seg")),
     "synthrad": ("synthrad2023", "synthrad", below("SynthRAD2023/slides")),
 }

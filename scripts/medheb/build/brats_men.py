@@ -28,6 +28,7 @@ from medheb.build.slices import (
     file_with_ending,
     open_volume,
     require_use,
+    walk,
     write_mr,
 )
 from medheb.build.slices import finish as finish_slices
@@ -65,7 +66,7 @@ def units(source: Source) -> Sequence[Unit]:
     folders: dict[str, list[Path]] = {}
     replaced: dict[str, list[Path]] = {}
     found: list[Unit] = []
-    for path in _walk(source.files, re.compile(options.cases), found):
+    for path in _claims(source.files, re.compile(options.cases), found):
         inside = path.relative_to(source.files).parts
         if any(options.fix.lower() in part.lower() for part in inside):
             for volume in [path] if path.is_file() else sorted(path.glob(f"*{options.ending}")):
@@ -74,32 +75,26 @@ def units(source: Source) -> Sequence[Unit]:
             folders.setdefault(path.name, []).append(path)
     wanted = _test_cases(source, options)
     for case, paths in folders.items():
-        if wanted is None or case in wanted:
-            fixes = replaced.get(case, [])
-            claims = paths if len(paths) > 1 else fixes if len(fixes) > 1 else None
-            data = (
-                claimed_twice(case, claims) if claims else (os.fspath(paths[0]), os.fspath(fixes[0]) if fixes else None)
-            )
-            found.append(Unit(case, data))
+        if wanted is not None and case not in wanted:
+            continue
+        fixes = replaced.get(case, [])
+        if len(paths) > 1 or len(fixes) > 1:
+            found.append(Unit(case, claimed_twice(case, paths if len(paths) > 1 else fixes)))
+        else:
+            found.append(Unit(case, (os.fspath(paths[0]), os.fspath(fixes[0]) if fixes else None)))
     for case in sorted((wanted or set()) - folders.keys()):
         fault = f"has no case {case}, though the reports' split lists it for the test"
         found.append(Unit(case, Fault(str(source.files), fault, "Complete the copy; the other cases are built")))
     return found
 
 
-def _walk(top: Path, cases: re.Pattern[str], faults: list[Unit]) -> Iterator[Path]:
+def _claims(top: Path, cases: re.Pattern[str], faults: list[Unit]) -> Iterator[Path]:
     """Case folders, and single volumes of a case that lie in other folders."""
-
-    def unreadable(error: OSError) -> None:
-        name = os.path.relpath(error.filename, top)
-        fault = Fault(str(error.filename), f"cannot be listed ({error.strerror})", "Mend its permissions")
-        faults.append(Unit(name, fault))
-
-    for folder, names, files in os.walk(top, onerror=unreadable, followlinks=False):
-        depth = len(Path(folder).relative_to(top).parts)
-        yield from (Path(folder, name) for name in sorted(names) if cases.fullmatch(name))
-        yield from (Path(folder, name) for name in sorted(files) if cases.match(name))
-        names[:] = [] if depth >= SEARCH_DEPTH else sorted(name for name in names if not cases.fullmatch(name))
+    for folder, names, files in walk(top, faults):
+        yield from (folder / name for name in names if cases.fullmatch(name))
+        yield from (folder / name for name in files if cases.match(name))
+        deep = len(folder.relative_to(top).parts) >= SEARCH_DEPTH
+        names[:] = [] if deep else [name for name in names if not cases.fullmatch(name)]
 
 
 def _test_cases(source: Source, options: Options) -> set[str] | None:

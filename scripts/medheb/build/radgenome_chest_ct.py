@@ -18,13 +18,13 @@ from medheb.build.inventory import Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.slices import (
-    Fault,
     Window,
     claimed_twice,
     facts_of,
     finish,
     open_volume,
     require_use,
+    walk,
     write_ct,
 )
 from medheb.build.source import Source
@@ -67,14 +67,9 @@ def units(source: Source) -> Sequence[Unit]:
 
 def _folders(split: str, top: Path) -> list[Unit]:
     units: list[Unit] = []
-
-    def unreadable(error: OSError) -> None:
-        fault = Fault(str(error.filename), f"cannot be listed ({error.strerror})", "Mend its permissions")
-        units.append(Unit(f"{split} {os.path.relpath(error.filename, top)}", fault))
-
-    for folder, _, names in os.walk(top, onerror=unreadable):
-        paths = [Path(folder) / name for name in sorted(names) if name.endswith(SUFFIX)]
-        place = Path(folder).relative_to(top).as_posix()
+    for folder, _, names in walk(top, units):
+        paths = [folder / name for name in names if name.endswith(SUFFIX)]
+        place = folder.relative_to(top).as_posix()
         if len(paths) > 1:
             units.append(Unit(f"{split} {place}", claimed_twice(f"the scan of {place}", paths)))
         elif paths:

@@ -7,9 +7,10 @@ of it, as the paper says; so registered volumes of a case show the same levels.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -104,6 +105,26 @@ def children(folder: Path) -> list[Path]:
 def folders_in(folder: Path) -> list[Path]:
     """Folders in a folder by name."""
     return [path for path in children(folder) if path.is_dir()]
+
+
+def walk(top: Path, faults: list[Unit]) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """A folder and all below it: path, names of folders, names of files, both sorted; hidden ones left out.
+
+    The list of folders may be shortened by the caller. Nothing comes of a top that is not there.
+
+    Args:
+        top: where to start.
+        faults: receives a unit for every folder that cannot be listed.
+    """
+
+    def unreadable(error: OSError) -> None:
+        where = os.fspath(error.filename)
+        fault = Fault(where, f"cannot be listed ({error.strerror})", "Mend its permissions")
+        faults.append(Unit(f"folder {os.path.relpath(where, top.parent)}", fault))
+
+    for folder, names, files in os.walk(top, onerror=unreadable if top.exists() else None):
+        names[:] = sorted(name for name in names if not name.startswith("."))
+        yield Path(folder), names, sorted(name for name in files if not name.startswith("."))
 
 
 def claimed_twice(case: str, paths: Sequence[Path]) -> Fault:
