@@ -24,6 +24,7 @@ from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
 from medheb.build.tables import read_json_file, read_table
+from medheb.build.unusual import note_unusual, unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, largest, published_clamp, read_corners, sound_box
 from medheb.imaging.picture_modes import Modes
@@ -192,7 +193,8 @@ def _pair(download: Download, name: str, entry: object, out: Output) -> None:
     path = download.root / options.pictures / f"{name}.jpg"
     # Boxes are in stored pixels, so the picture is never turned.
     modes = Modes.PLAIN_RGB if release else Modes.COLOUR
-    image = read_picture(path, modes=modes, orientation="keep").image
+    decoded = read_picture(path, modes=modes, orientation="keep")
+    image = decoded.image
     crop = _crop(boxes, image.size, download, where, out)
     facts = {
         "case": name,
@@ -202,7 +204,7 @@ def _pair(download: Download, name: str, entry: object, out: Output) -> None:
         "member": f"{options.pictures}/{name}.jpg",
     }
     stem = f"images/{split}_{name}"
-    out.picture(f"{stem}.png", image, kind="picture", transform="as stored", **facts)
+    out.picture(f"{stem}.png", image, kind="picture", transform="as stored", unusual=unusual(decoded), **facts)
     transform = "crop " + ",".join(map(str, crop))
     out.picture(f"{stem}_{options.label}.png", cut(image, crop), kind="crop", transform=transform, **facts)
 
@@ -210,6 +212,7 @@ def _pair(download: Download, name: str, entry: object, out: Output) -> None:
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """The pictures and crops of each split."""
     write_selections(files, out, ["picture", "crop"])
+    note_unusual(files, out)
 
 
 RECIPE = Recipe(build, units, finish)

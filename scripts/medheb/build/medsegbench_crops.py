@@ -188,8 +188,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         image = Image.fromarray(picture)
         _write(out, image.convert("RGB") if source.release else image, box, options, part, row)
     if left_out:
-        least = f" or a crop under {options.published.drop_below} pixels" if source.release else ""
-        out.note(f"{part}: {left_out} of {images.count} pictures have an empty mask{least}, and are left out")
+        reason = "give no crop under the published rule" if source.release else "have an empty mask"
+        out.note(f"{part}: {left_out} of {images.count} pictures {reason}, and are left out")
 
 
 def _write(out: Output, image: Image.Image, box: PixelBox, options: Options, part: str, row: int) -> None:

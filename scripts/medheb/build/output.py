@@ -146,8 +146,9 @@ class Output:
         self.refusals.append(Refusal(where=str(error.where), fault=error.fault, remedy=error.remedy))
 
     def note(self, text: str) -> None:
-        """Say what was skipped or is thin, in words for the report: counts, no identifiers."""
-        self.notes.append(text)
+        """Say once what was skipped or is thin, in words for the report: counts, no identifiers."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     def count(self, phrase: str, number: int = 1) -> None:
         """Add to a number that the report shows over the whole source, as in ``12 rows without a label``."""

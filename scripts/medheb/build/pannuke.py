@@ -20,7 +20,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
 from pydantic import Field
 
 from medheb.build.inventory import BuiltFile
@@ -31,9 +30,10 @@ from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, split_word, write_selections
 from medheb.build.tables import read_table
+from medheb.build.unusual import note_unusual, unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
-from medheb.imaging.pictures import decode_picture
+from medheb.imaging.pictures import Decoded, decode_picture
 from medheb.manifest.base import RelativePath, Strict
 
 MEND_ROW = "Mend the row or take it out; the other rows are built"
@@ -178,13 +178,13 @@ def _place(layout: Layout, fold: int, row: int, value: object, where: str) -> Pl
     return Place(tissue, name, split)
 
 
-def _decode(content: bytes, where: str, release: bool, regions: bool) -> Image.Image:
+def _decode(content: bytes, where: str, release: bool, regions: bool) -> Decoded:
     """A picture as its part of the source wants it. Never turned by EXIF: the masks lie over the stored pixels."""
     if not release:
-        return decode_picture(content, where, modes=Modes.COLOUR, orientation="keep").image
+        return decode_picture(content, where, modes=Modes.COLOUR, orientation="keep")
     if regions:
-        return decode_picture(content, where, modes=Modes.PLAIN_RGB, orientation="keep", truncated="fill").image
-    return decode_picture(content, where, modes=Modes.PANNUKE, orientation="keep").image
+        return decode_picture(content, where, modes=Modes.PLAIN_RGB, orientation="keep", truncated="fill")
+    return decode_picture(content, where, modes=Modes.PANNUKE, orientation="keep")
 
 
 def build(source: Source, unit: Unit, out: Output) -> None:
@@ -222,35 +222,35 @@ def _row(layout: Layout, out: Output, cells: dict[str, Any], tile: Tile, fold: i
     except MedhebError as error:
         out.refuse(error)
         return
-    image: Image.Image | None = None
+    decoded: Decoded | None = None
     place: Place | None = None
     damaged = False
     if fold and layout.has_tissues:
         try:
             place = _place(layout, fold, tile.row, cells["tissue"], tile.where)
-            image = _decode(content, tile.where, source.release, regions=False)
-            _write_tissue(out, place, image, tile)
+            decoded = _decode(content, tile.where, source.release, regions=False)
+            _write_tissue(out, place, decoded, tile)
         except MedhebError as error:
             out.refuse(error)
             damaged = place is not None
     if not regions or (damaged and not source.release):
         return
-    written = place.path if place and image and image.mode == "RGB" else None
+    written = place.path if place and decoded and decoded.image.mode == "RGB" else None
     try:
-        if image is None or image.mode != "RGB":
-            image = _decode(content, tile.where, source.release, regions=True)
+        if decoded is None or decoded.image.mode != "RGB":
+            decoded = _decode(content, tile.where, source.release, regions=True)
     except MedhebError as error:
         if not damaged:
             out.refuse(error)
         return
     split = place.split if place else drawn_split(source.seed, source.dataset.id, tile.picture)
-    write_regions(out, tile, image, written, cells, layout.options, None if source.release else split)
+    write_regions(out, tile, decoded, written, cells, layout.options, None if source.release else split)
 
 
-def _write_tissue(out: Output, place: Place, image: Image.Image, tile: Tile) -> None:
+def _write_tissue(out: Output, place: Place, decoded: Decoded, tile: Tile) -> None:
     out.picture(
         place.path,
-        image,
+        decoded.image,
         kind="picture",
         case=place.name.removesuffix(".png"),
         group=place.name.removesuffix(".png"),
@@ -258,12 +258,14 @@ def _write_tissue(out: Output, place: Place, image: Image.Image, tile: Tile) -> 
         split=split_word(place.split),
         member=f"{tile.table.name}, row {tile.row}",
         transform="as stored",
+        unusual=unusual(decoded),
     )
 
 
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """The pictures and crops of each split."""
     write_selections(files, out, ["picture", "crop"])
+    note_unusual(files, out)
 
 
 RECIPE = Recipe(build, units, finish)

@@ -22,10 +22,11 @@ from PIL import Image
 
 from medheb.build.output import Output
 from medheb.build.parquet_rows import picture_bytes
+from medheb.build.unusual import unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import PixelBox, box_of_mask_picture, cut, grow, grow_cell
 from medheb.imaging.picture_modes import Modes
-from medheb.imaging.pictures import READ_ERRORS, decode_picture
+from medheb.imaging.pictures import READ_ERRORS, Decoded, decode_picture
 
 REGION_COLUMNS = frozenset({"image", "instances", "categories"})
 FOLDER = "PanNuke_VG"
@@ -151,7 +152,7 @@ def _nuclei(
 def write_regions(
     out: Output,
     tile: Tile,
-    image: Image.Image,
+    decoded: Decoded,
     written: str | None,
     cells: Mapping[str, Any],
     options: RegionOptions,
@@ -162,18 +163,19 @@ def write_regions(
     Args:
         out: receives them.
         tile: the row.
-        image: its picture in RGB.
+        decoded: its picture in RGB.
         written: path of the same picture in a class folder, if it has one.
         cells: of the row: ``instances``, ``categories``.
         options: of the recipe.
         split: of the picture; None for ``release``, where crops decide it.
     """
     facts = {"case": tile.name, "group": tile.name, "member": f"{tile.table.name}, row {tile.row}"}
+    image = decoded.image
     picture_facts = {**facts, "kind": "region_picture", "split": split, "transform": "as stored"}
     if written:
         out.again(tile.picture, written, **picture_facts)
     else:
-        out.picture(tile.picture, image, **picture_facts)
+        out.picture(tile.picture, image, unusual=unusual(decoded), **picture_facts)
     try:
         nuclei = _nuclei(tile, image.size, cells, options, split is None, out)
     except MedhebError as error:
