@@ -141,7 +141,16 @@ def test_radiograph_and_slab_are_one_case(run_of: RunMaker) -> None:
     xrays, slabs = inventory.of_kind("xray"), inventory.of_kind("slab")
     assert [file.facts["case"] for file in xrays] == [f"person/slab_{level:02d}" for level in range(4)]
     assert [file.facts["case"] for file in slabs] == [case.facts["case"] for case in xrays for _ in range(2)]
-    assert {file.facts["projector"] for file in xrays} == {"release"}
+    assert {file.facts["projector"] for file in xrays} == {"cone"}
+    with Image.open(run.layout.benchmark / inventory.images / xrays[0].path) as picture:
+        assert picture.size == (64, 13), "120 mm wide, 24 mm high"
+        rows = np.asarray(picture).astype(int)
+    # The large label of 60 HU is on the patient's right: the left half of the picture is brighter.
+    assert rows[6, 8:28].sum() > rows[6, 36:56].sum()
+    options = {**make.ORGANS, "radiographs": {**radiographs, "projector": "release"}}
+    run = run_of(("published", "organ_volume", options))
+    make.lay_person(run.layout.source_files("published"))
+    assert {file.facts["projector"] for file in built(run, "published").of_kind("xray")} == {"release"}
     too_high = {**radiographs, "height_mm": 90}
     run = run_of(("tall", "organ_volume", {**make.ORGANS, "radiographs": too_high}))
     make.lay_person(run.layout.source_files("tall"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -13,13 +14,14 @@ from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.imaging.crops import square_pixels
 from medheb.imaging.display import coronal, coronal_spacing
-from medheb.imaging.drr.release import project
+from medheb.imaging.drr.geometry import Geometry
+from medheb.imaging.drr.xray import Projector, XraySettings, project
 from medheb.imaging.sampling import uniform_indices
 from medheb.imaging.volume import Array, Volume
-from medheb.imaging.windows import to_uint8, window_range
+from medheb.imaging.windows import Picture, to_uint8, window_range
 from medheb.manifest.base import Strict
 
-PROJECTOR = "release"
+VIEW: Literal["AP"] = "AP"
 TISSUE_HU = -300
 MIN_TISSUE = 0.05
 
@@ -33,6 +35,7 @@ class RadiographOptions(Strict):
     level: float = Field(description="CT window of the coronal slices")
     width: float = Field(gt=0)
     longest: int = Field(ge=32, le=256, description="pixels of the longer side")
+    projector: Projector = Field(default="cone", description="what makes the radiographs (docs/drr.md)")
 
 
 def _body_depth(volume: Volume) -> tuple[int, int]:
@@ -51,6 +54,31 @@ def thick_slice(array: Array, start: int, stop: int) -> Array:
     """
     mean: Array = array[:, start:stop].mean(axis=1, dtype=np.float64, keepdims=True)
     return mean
+
+
+def _part(volume: Volume, bottom: int, slab: Array) -> Volume:
+    """Slices from ``bottom`` up as a volume of their own, where they lie in the body."""
+    affine = volume.affine.copy()
+    affine[:3, 3] += volume.affine[:3, 2] * bottom
+    return Volume(slab, affine, volume.where)
+
+
+def radiograph(slab: Volume, options: RadiographOptions) -> Picture:
+    """Radiograph of a slab, cut to it: uint8 (H, W) with the longer side of ``options.longest`` pixels.
+
+    Raises:
+        MedhebError: the slab is no CT in HU, or the projector does not run here.
+    """
+    if options.projector == "release":
+        finest = min(slab.spacing[0], slab.spacing[2])
+        return square_pixels(project(slab, "release").picture, (finest, finest), options.longest)
+    geometry = Geometry(view=VIEW)
+    wide, high = (slab.shape[axis] * slab.spacing[axis] * geometry.magnification for axis in (0, 2))
+    geometry = Geometry(view=VIEW, detector_mm=max(wide, high), pixels=options.longest)
+    picture = project(slab, options.projector, XraySettings(geometry)).picture
+    rows, columns = (min(options.longest, round(side / geometry.pixel_mm)) for side in (high, wide))
+    top, left = (options.longest - rows) // 2, (options.longest - columns) // 2
+    return np.ascontiguousarray(picture[top : top + rows, left : left + columns])
 
 
 def write_radiographs(source: Source, out: Output, volume: Volume, options: RadiographOptions) -> None:
@@ -72,18 +100,11 @@ def write_radiographs(source: Source, out: Output, volume: Volume, options: Radi
     low, high = window_range(options.level, options.width)
     for level, bottom in enumerate(range(0, volume.shape[2] - thickness + 1, step)):
         slab = volume.array[:, :, bottom : bottom + thickness]
+        xray = radiograph(_part(volume, bottom, slab), options)
         case = f"slab_{level:02d}"
         facts: dict[str, Fact] = {"case": f"{source.dataset.id}/{case}", "level": level, "subject": source.dataset.id}
-        # The closed form leaves left and right as they are: x from the patient's right is the usual display.
-        radiograph = project(slab[::-1], volume.spacing)
-        finest = min(volume.spacing[0], volume.spacing[2])
         out.picture(
-            f"xray/{case}.png",
-            square_pixels(radiograph, (finest, finest), options.longest),
-            kind="xray",
-            modality="X-ray",
-            projector=PROJECTOR,
-            **facts,
+            f"xray/{case}.png", xray, kind="xray", modality="X-ray", projector=options.projector, view=VIEW, **facts
         )
         for position, (start, stop) in enumerate(pairwise(edges)):
             plane = coronal(thick_slice(slab, start, stop), 0)
