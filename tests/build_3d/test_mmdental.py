@@ -43,8 +43,8 @@ def lay(top: Path, nested: bool = True) -> Path:
     return folder
 
 
-def records(out: Path) -> list[dict[str, Any]]:
-    text = (out / "3D_Images" / "MMDental" / "records.jsonl").read_text()
+def records(out: Path, name: str = "records.jsonl") -> list[dict[str, Any]]:
+    text = (out / "3D_Images" / "MMDental" / name).read_text()
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -92,7 +92,8 @@ def test_directions_of_corrected_pictures(tmp_path: Path) -> None:
 def test_visits_stay_apart(tmp_path: Path) -> None:
     lay(tmp_path)
     inventory = built("mmdental", tmp_path, tmp_path / "out")
-    first, second, other = records(tmp_path / "out")
+    first, second, other = records(tmp_path / "out", "visits.jsonl")
+    assert [row["id"] for row in records(tmp_path / "out")] == ["101/1", "7/1"]
     assert (first["id"], second["id"], other["id"]) == ("101/1", "101/2", "7/1")
     assert (first["query"], first["target"], first["group"]) == ("Caries, 36", "Filling", "101")
     assert (second["visit"], second["visits"], second["target"]) == (2, 2, "")
@@ -107,8 +108,8 @@ def test_flat_layout_and_any_worker_give_the_same(tmp_path: Path) -> None:
     lay(tmp_path / "b" / "unpacked", nested=False)
     first = built("mmdental", tmp_path / "a", tmp_path / "out_a")
     second = built("mmdental", tmp_path / "b", tmp_path / "out_b", workers=2)
-    assert root(first) == root(second) == "891ae2d89a590420"
-    assert root(built("mmdental", tmp_path / "a" / "MMDental", tmp_path / "out_r", "release")) == "8969c455e7cce7b3"
+    assert root(first) == root(second) == "7014596cf0717df1"
+    assert root(built("mmdental", tmp_path / "a" / "MMDental", tmp_path / "out_r", "release")) == "0dfbcdf0fc83a904"
 
 
 def test_the_folder_itself_without_records(tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_release_keeps_what_the_published_script_keeps(tmp_path: Path) -> None:
     [
         ("1130,0\n1131,2\n", "row 2: is not a case number and 0 or 1"),
         ("id,label\n1130,0\n", "row 1: is not a case number and 0 or 1"),
-        ("1130,0\n1130,1\n", "row 2: names case 1130 again"),
+        ("1130,0\n1130,1\n", "row 2: names a case again"),
         ("1130,0,1\n", "row 1: is not a case number and 0 or 1"),
     ],
 )

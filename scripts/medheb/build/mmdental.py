@@ -5,7 +5,8 @@ of the voxels other than 0, its upper end moved out by a fifth. ``release`` leav
 heads stand upside down (discrepancy 48); ``corrected`` turns them as a radiologist looks at them, and refuses a volume
 that does not say how it lies.
 
-Which visit of a patient the benchmark took is unknown, so ``records.jsonl`` has them all, in the table's order.
+Which visit of a patient the benchmark took is unknown, so ``visits.jsonl`` has them all, in the table's order, and
+``records.jsonl`` those with both a diagnosis and a treatment plan.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def _write_planes(source: Source, case: str, path: Path, out: Output) -> None:
 
 
 def _write_records(options: Options, root: Path, volumes: set[str], out: Output) -> None:
-    """Rows with ``query`` (diagnosis) and ``target`` (treatment plan) of every visit, and all other cells."""
+    """Visits with ``query`` (diagnosis), ``target`` (treatment plan) and all other cells: all, and those with both."""
     needed = options.columns
     path = root / options.records
     rows = read_table(path, [needed.case, needed.diagnosis, needed.treatment_plan])
@@ -193,12 +194,13 @@ def _write_records(options: Options, root: Path, volumes: set[str], out: Output)
         for case, mine in visits.items()
         for number, row in enumerate(mine, start=1)
     ]
-    out.records("records.jsonl", written, kind="records", language="en")
+    out.records("visits.jsonl", written, kind="visits", language="en")
+    whole = [row for row in written if row["query"] and row["target"]]
+    out.records("records.jsonl", whole, kind="records", language="en")
     several = sum(len(mine) > 1 for mine in visits.values())
     out.note(f"{len(written)} visits of {len(visits)} patients; {several} patients have several visits")
-    bare = sum(not row["query"] or not row["target"] for row in written)
-    if bare:
-        out.note(f"visits without a diagnosis or without a treatment plan: {bare}")
+    if len(whole) < len(written):
+        out.note(f"visits without a diagnosis or without a treatment plan: {len(written) - len(whole)}")
     if volumes - visits.keys():
         out.note(f"volumes without a record: {len(volumes - visits.keys())}")
 

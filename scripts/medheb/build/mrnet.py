@@ -112,7 +112,7 @@ def _read_table(path: Path) -> dict[str, int]:
             raise MedhebError(f"{path}, row {number}", "is not a case number and 0 or 1", "Get the publisher's table")
         case = cells[0].zfill(ID_DIGITS)  # spreadsheets cut leading zeros
         if case in marks:
-            raise MedhebError(f"{path}, row {number}", f"names case {case} again", "Get the publisher's table")
+            raise MedhebError(f"{path}, row {number}", "names a case again", "Get the publisher's table")
         marks[case] = int(cells[1])
     return marks
 

@@ -44,6 +44,9 @@ RECIPES: dict[str, Entry] = {
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
     "chest_imagenome_crops": Entry("medheb.build.chest_imagenome_crops"),
+    "chexpert_plus": Entry("medheb.build.chexpert_plus", follows_protocol=False),
+    "medical_qa": Entry("medheb.build.text_medical_qa", follows_protocol=False),
+    "medmcqa": Entry("medheb.build.text_medmcqa", follows_protocol=False),
     "mimic_cxr_vqa": Entry("medheb.build.mimic_cxr_vqa", follows_protocol=False),
     "mimic_cxr": Entry("medheb.build.mimic_cxr", follows_protocol=False),
     "mimic_cxr_lt": Entry("medheb.build.mimic_cxr_lt"),
@@ -56,6 +59,8 @@ RECIPES: dict[str, Entry] = {
     "labelled_pictures": Entry("medheb.build.labelled_pictures", follows_protocol=False),
     "kvasir_seg_crops": Entry("medheb.build.kvasir_seg_crops"),
     "m3d": Entry("medheb.build.m3d"),
+    "public_health_qa": Entry("medheb.build.text_public_health_qa"),
+    "pubmedqa": Entry("medheb.build.text_pubmedqa", follows_protocol=False),
     "roco_qa": Entry("medheb.build.roco_qa"),
     "usdata": Entry("medheb.build.usdata", follows_protocol=False),
     "medsegbench_crops": Entry("medheb.build.medsegbench_crops"),
