@@ -59,8 +59,8 @@ def current_run() -> Run:
 def sources_run() -> Run:
     """The run that commands about sources mean: the full benchmark, unless ``--config`` names another."""
     if State.config_given or not FULL_CONFIG.exists():
-        return current_run()
-    return load_run(load_config((DEFAULT_CONFIG, FULL_CONFIG), State.overrides))
+        return current_run().with_index()
+    return load_run(load_config((DEFAULT_CONFIG, FULL_CONFIG), State.overrides)).with_index()
 
 
 def _console() -> Console:
@@ -221,7 +221,7 @@ def fetch(dataset: DatasetId) -> None:
     """Download one source and unpack it, or record why it is blocked."""
     from medheb.fetch.source import fetch_source
 
-    _tell(fetch_source(current_run(), dataset))
+    _tell(fetch_source(current_run().with_index(), dataset))
 
 
 @app.command("fetch-model")

@@ -74,7 +74,7 @@ def forget_built(run: Run, dataset: str) -> list[Path]:
 
 def _troubled(run: Run) -> Iterator[Path]:
     layout = run.layout
-    for dataset, manifest in run.datasets.items():
+    for dataset, manifest in run.with_index().datasets.items():
         if _not_ok(layout.source_status(dataset)):
             yield layout.source_status(dataset)
         if _holds_trouble(layout.inventory(manifest.images, dataset)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,13 +14,15 @@ from medheb.core.layout import Layout
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
+from medheb.manifest.released import RELEASED_ID, ReleasedIndex
 from medheb.manifest.model import Model, ModelList
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.task import TASK_COLUMNS, Task
 
 PROTOCOLS = Path("manifests/protocols")
 CANARIES = ("random", "constant")
-RESERVED = {"archives", "accepted"}
+RESERVED = {"archives", "accepted", RELEASED_ID}
+INDEX_FILE = "index.yaml"
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,13 @@ class Run:
     tasks: dict[str, Task]
     models: dict[str, Model]
     protocol: Protocol
+    released: ReleasedIndex | None = None
+
+    def with_index(self) -> Run:
+        """The same run with the released index among its sources, for commands about fetching; itself if it needs none."""
+        if self.released is None:
+            return self
+        return replace(self, datasets={**self.datasets, RELEASED_ID: self.released.as_source()})
 
     def tasks_of(self, group: str) -> list[Task]:
         """Tasks of one group; see :attr:`Task.group`."""
@@ -111,7 +120,8 @@ def load_tasks(path: Path) -> dict[str, Task]:
             raise MedhebError(
                 f"{path} row {number}", "has more or fewer columns than the head", "Separate by single tabs"
             )
-        fields = {**row, "sources": tuple((row["sources"] or "").split("+")), "image_root": row["image_root"] or None}
+        fields = {**row, "sources": tuple((row["sources"] or "").split("+"))}
+        fields |= {key: row[key] or None for key in ("image_root", "card_root")}
         task = validate(Task, fields, f"{path} row {number}")
         if task.task in tasks or any(task.index == other.index for other in tasks.values()):
             raise MedhebError(f"{path} row {number}", f"repeats task or index of {task.task}", "Give it its own")
@@ -187,7 +197,19 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         tasks={key: tasks[key] for key in chosen_tasks},
         models={key: models[key] for key in chosen_models},
         protocol=validate(Protocol, read_yaml(protocol_path), protocol_path),
+        released=_released(config, folder / INDEX_FILE),
     )
+
+
+def _released(config: Config, path: Path) -> ReleasedIndex | None:
+    """Where the released index comes from, if the run uses it."""
+    if config.task_index == "rebuilt":
+        return None
+    if not path.exists():
+        raise MedhebError(
+            path, "does not exist, so these tasks have no released index", "Set 'task_index: rebuilt', or write it"
+        )
+    return validate(ReleasedIndex, read_yaml(path), path)
 
 
 def _require_canaries(models: Mapping[str, Model], where: Path) -> None:

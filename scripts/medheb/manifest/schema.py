@@ -17,12 +17,14 @@ from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.model import ModelList
 from medheb.manifest.protocol import Protocol
+from medheb.manifest.released import ReleasedIndex
 from medheb.manifest.task import Task
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "config": Config,
     "dataset": Dataset,
     "task": Task,
+    "index": ReleasedIndex,
     "models": ModelList,
     "protocol": Protocol,
 }

@@ -43,6 +43,7 @@ TASK_COLUMNS = (
     "qry_inst",
     "qry_text",
     "note",
+    "card_root",
 )
 
 
@@ -61,6 +62,14 @@ class Task(Strict):
     qry_inst: str = Field(min_length=3)
     qry_text: str = Field(description="fixed question, <label> or <row> where it differs by row, or empty")
     note: str = Field(default="", description="what a reader of its scores should know")
+    card_root: RelativePath | None = Field(
+        default=None, description="image root of the other publication (dataset card or evaluator) where the two differ"
+    )
+
+    @property
+    def image_roots(self) -> tuple[str, ...]:
+        """Folders that image paths of a released task JSON may start from, ours first; none for text."""
+        return tuple(root for root in (self.image_root, self.card_root) if root)
 
     @property
     def group(self) -> str:
