@@ -19,6 +19,8 @@ from medheb.fetch.package import fetch_package
 from medheb.manifest.dataset import SourceFile
 from medheb.manifest.hosts import PackageHost
 
+pytestmark = pytest.mark.host("package")
+
 
 @pytest.fixture
 def no_pip(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:

@@ -41,6 +41,8 @@ from medheb.manifest.hosts import HttpsHost
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
 
+pytestmark = pytest.mark.host("physionet")
+
 NEEDED_COUNT = len(CONTENT) - 1  # all but LICENSE.txt
 DATASET = source(physionet())
 

@@ -21,6 +21,8 @@ from medheb.manifest.dataset import Dataset
 from medheb.manifest.hosts import HttpsHost, PhysioNetHost
 from medheb.manifest.load import Run, load_dataset
 
+pytestmark = pytest.mark.host("physionet")
+
 # As with the real pair, one slug is the beginning of the other, and the host is the longer one.
 FILMS, TEXTS = "toy-chest-jpg", "toy-chest"
 TEXT_CONTENT = {path: CONTENT[path] for path in ("LICENSE.txt", REPORT)}

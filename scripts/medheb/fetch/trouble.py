@@ -72,7 +72,7 @@ def server_trouble(what: str, host: str, error: ServerTrouble) -> MedhebError:
             "Check the clock of this machine; behind a company's proxy set REQUESTS_CA_BUNDLE to its certificates",
         )
     if is_any(socket.gaierror, low.NameResolutionError):
-        return BlockedError(what, f"the name {host} cannot be resolved", NETWORK)
+        return BlockedError(what, f"the name of {host} cannot be resolved", NETWORK)
     if is_any(low.NewConnectionError):
         return BlockedError(what, f"{host} cannot be reached", NETWORK)
     if is_any(requests.ConnectTimeout, low.ConnectTimeoutError):
