@@ -92,7 +92,8 @@ class StandIn(types.ModuleType):
 
     class Projector:
         def __init__(self, volume: Any, device: Any, step: float, spectrum: str, neglog: bool) -> None:
-            self.volume, self.neglog = volume, neglog
+            assert not neglog
+            self.volume = volume
             self.beam = load_beam(spectrum)
             self.spectrum_arr = np.stack([self.beam.energies * 1000, self.beam.share * 5e4], axis=1)
 
@@ -126,8 +127,12 @@ class StandIn(types.ModuleType):
                     ndimage.map_coordinates(part, place[:, inside] - 1, order=1, mode="nearest") for part in parts
                 )
                 areal[:, inside] += density * np.stack([air, bone, 1 - air - bone]) * 0.05
-            signal = self.beam.intensity(areal.astype(np.float32))
-            return neglog(signal) if self.neglog else signal
+            return self.beam.intensity(areal.astype(np.float32))
+
+    class utils:  # noqa: N801 - the library's name
+        @staticmethod
+        def neglog(images: np.ndarray) -> np.ndarray:
+            return np.stack([neglog(image) for image in images])
 
 
 class StandInMaterial:

@@ -189,13 +189,13 @@ def project(folder: Path) -> dict[str, Any]:
             deepdrr.geo.CameraIntrinsicTransform(intrinsic, sensor_height=pixels, sensor_width=pixels), extrinsic
         )
         device = deepdrr.CameraProjectionDevice(camera, pixel_size=request["pixel_mm"])
-        pictures = {}
-        for name, neglog in (("intensity", False), ("neglog", True)):
-            with deepdrr.Projector(
-                volume, device=device, step=request["step_mm"], spectrum=request["spectrum"], neglog=neglog
-            ) as projector:
-                pictures[name] = np.asarray(projector.project(camera), dtype=np.float32)
-                beam = beam_of(projector)
+        with deepdrr.Projector(
+            volume, device=device, step=request["step_mm"], spectrum=request["spectrum"], neglog=False
+        ) as projector:
+            intensity = np.asarray(projector.project(camera), dtype=np.float32)
+            beam = beam_of(projector)
+        # The display that Projector(neglog=True) gives, without projecting twice.
+        pictures = {"intensity": intensity, "neglog": np.asarray(deepdrr.utils.neglog(intensity[None])[0], np.float32)}
     except Exception as error:  # whatever the GPU stack throws is reported with its text
         raise UnusableError("projection", f"DeepDRR fails to project ({type(error).__name__}: {error})") from error
     for name, picture in pictures.items():
