@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from medheb.build.inventory import Inventory
 from medheb.build.run import build_from
@@ -26,6 +30,18 @@ def built(
     dataset = load_dataset(MANIFESTS / f"{dataset_id}.yaml")
     recipe = dataset.recipe.model_copy(update={"options": dataset.recipe.options | (options or {})})
     return build_from(dataset.model_copy(update={"recipe": recipe}), files, out, protocol, "cone", workers)
+
+
+def lock(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Make every folder of this name refuse to be listed, as for a user without rights (tests may run as root)."""
+    listed = Path.iterdir
+
+    def iterdir(self: Path) -> Iterator[Path]:
+        if self.name == name:
+            raise PermissionError(errno.EACCES, "Permission denied", str(self))
+        return listed(self)
+
+    monkeypatch.setattr(Path, "iterdir", iterdir)
 
 
 def root(inventory: Inventory) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from making import built, faults, root
+from making import built, faults, lock, root
 from PIL import Image
 
 from medheb.build.inventory import Inventory
@@ -214,3 +214,11 @@ def test_not_the_source(tmp_path: Path) -> None:
     (tmp_path / "in" / "ct_case" / "000001").mkdir(parents=True)
     with pytest.raises(MedhebError, match="holds no case folders of ct_quizze"):
         built("m3d", tmp_path / "in", tmp_path / "out")
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(tmp_path)
+    lock(monkeypatch, "005470")
+    inventory = built("m3d", tmp_path, tmp_path / "out")
+    assert any("005470: cannot be listed (Permission denied)" in text for text in faults(inventory))
+    assert inventory.of_kind("slice")

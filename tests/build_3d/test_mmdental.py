@@ -9,7 +9,7 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
-from making import built, faults, root
+from making import built, faults, lock, root
 from PIL import Image
 
 from medheb.build.inventory import Inventory
@@ -188,3 +188,11 @@ def test_not_the_source(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     with pytest.raises(MedhebError, match=r"holds no MMDental/medical_records\.csv or"):
         built("mmdental", tmp_path / "in", tmp_path / "out")
+
+
+def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(lay(tmp_path) / "8" / "scan.nii", scan(8))
+    lock(monkeypatch, "8")
+    inventory = built("mmdental", tmp_path, tmp_path / "out")
+    assert any("8: cannot be listed (Permission denied)" in text for text in faults(inventory))
+    assert inventory.of_kind("slice")

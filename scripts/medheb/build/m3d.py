@@ -25,7 +25,7 @@ from PIL import Image
 from medheb.build.inventory import BuiltFile
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import children, claimed_twice, folders_in, require_use
+from medheb.build.slices import Fault, children, claimed_twice, folders_in, require_use
 from medheb.build.source import SEARCH_DEPTH, Source
 from medheb.build.tables import read_json_file, read_table, read_text
 from medheb.core.errors import MedhebError
@@ -150,7 +150,12 @@ def units(source: Source) -> Sequence[Unit]:
         if len(paths) > 1:
             found.append(Unit(f"case {case}", claimed_twice(case, paths)))
             continue
-        mine = {folder.name: split_of.get(f"{case}/{plain(folder.name)}") for folder in folders_in(paths[0])}
+        try:
+            inner = folders_in(paths[0])
+        except MedhebError as error:
+            found.append(Unit(f"case {case}", Fault(error.where, error.fault, error.remedy)))
+            continue
+        mine = {folder.name: split_of.get(f"{case}/{plain(folder.name)}") for folder in inner}
         for name in mine:
             series.setdefault(f"{case}/{plain(name)}", f"{options.part}/{case}/{name}")
         found.append(Unit(f"case {case}", (case, os.fspath(paths[0]), mine)))
@@ -264,10 +269,10 @@ def _write_reports(part: str, folders: Mapping[str, str], out: Output) -> None:
     for case, folder in folders.items():
         try:
             text = report_of(read_text(Path(folder) / REPORT))
+            series = [f"{part}/{case}/{inner.name}" for inner in folders_in(Path(folder))]
         except MedhebError as error:
             out.refuse(error)
             continue
-        series = [f"{part}/{case}/{inner.name}" for inner in folders_in(Path(folder))]
         rows.append({"id": case, "case": case, "group": case, "series": series, "text": text})
     out.records("reports.jsonl", sorted(rows, key=lambda row: str(row["case"])), kind="reports", language="en")
     texts = Counter(str(row["text"]) for row in rows)

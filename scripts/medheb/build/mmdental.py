@@ -77,11 +77,18 @@ def _cases(root: Path) -> dict[str, list[Path]]:
     """What claims each case: a folder of its name, or a volume of its name."""
     found: dict[str, list[Path]] = {}
     for path in children(root):
-        if path.is_dir() and any(_is_volume(inner) for inner in children(path)):
+        if path.is_dir() and _holds_volumes(path):
             found.setdefault(path.name, []).append(path)
         elif _is_volume(path):
             found.setdefault(case_of(path.name), []).append(path)
     return found
+
+
+def _holds_volumes(folder: Path) -> bool:
+    try:
+        return any(_is_volume(inner) for inner in children(folder))
+    except MedhebError:
+        return True  # an unreadable folder may hold one; its unit says what is wrong
 
 
 def _is_volume(path: Path) -> bool:

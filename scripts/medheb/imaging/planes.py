@@ -5,7 +5,7 @@ Only the wanted planes are kept, so a volume of 640 x 640 x 400 voxels costs som
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import nibabel
@@ -75,31 +75,44 @@ def body_planes(
     Raises:
         MedhebError: voxels that cannot be read.
     """
-    lengths = turn.shape(volume)
-    places = {
-        axis: {number: lengths[axis] - 1 - number if turn.flipped[axis] else number for number in sorted(set(numbers))}
-        for axis, numbers in wanted.items()
-    }
-    rest = {axis: [other for other in range(3) if other != turn.stored[axis]] for axis in places}
-    kept = {
-        axis: {
-            number: np.empty([volume.shape[other] for other in rest[axis]], volume.dtype, order="F")
-            for number in numbers
-        }
-        for axis, numbers in places.items()
-    }
+    numbers = {axis: sorted(set(chosen)) for axis, chosen in wanted.items()}
+    gathered = [_Across(volume, turn, axis, chosen) for axis, chosen in numbers.items()]
     for index, plane in volume.slices():
         each(plane)
-        for axis, numbers in places.items():
-            across = turn.stored[axis]
-            for number, place in numbers.items():
-                if across != volume.axis:
-                    kept[axis][number][:, index] = plane.take(place, axis=across)
-                elif place == index:
-                    kept[axis][number][:] = plane
-    return {
-        axis: {number: _turned(plane, axis, turn) for number, plane in planes.items()} for axis, planes in kept.items()
-    }
+        for across in gathered:
+            across.add(index, plane)
+    return {across.axis: across.planes() for across in gathered}
+
+
+class _Across:
+    """The wanted planes across one body axis, filled slice by slice."""
+
+    def __init__(self, volume: StoredVolume, turn: Turn, axis: int, numbers: Sequence[int]) -> None:
+        self.axis, self._turn, self._numbers = axis, turn, numbers
+        self._stored = turn.stored[axis]
+        last = volume.shape[self._stored] - 1
+        self._places = [last - number if turn.flipped[axis] else number for number in numbers]
+        first, second = (length for other, length in enumerate(volume.shape) if other != self._stored)
+        # Across the slice axis: planes as they come. Else slice by slice (slice, plane, other stored axis), so that
+        # each slice fills one block of memory.
+        shape = (len(numbers), first, second) if self._stored == volume.axis else (second, len(numbers), first)
+        self._kept: Array = np.empty(shape, volume.dtype)
+
+    def add(self, index: int, plane: Array) -> None:
+        """Take in stored slice ``index``."""
+        if self._stored == 0:
+            self._kept[index] = plane[self._places]
+        elif self._stored == 1:
+            self._kept[index] = plane[:, self._places].T
+        elif index in self._places:
+            self._kept[self._places.index(index)] = plane
+
+    def planes(self) -> dict[int, Array]:
+        """Planes by number, in body order."""
+        kept = self._kept if self._stored == 2 else self._kept.transpose(1, 2, 0)
+        return {
+            number: _turned(plane, self.axis, self._turn) for number, plane in zip(self._numbers, kept, strict=True)
+        }
 
 
 def _turned(plane: Array, axis: int, turn: Turn) -> Array:
