@@ -104,8 +104,9 @@ def rows_of(
             header = _header(line, name, columns)
             kept = {*columns, *optional} if columns else set(header)
             places = [(column, place) for place, column in enumerate(header) if column in kept]
+            last = reader.line_num
             for cells in reader:
-                where = f"{name}, line {reader.line_num}"
+                where, last = f"{name}, line {last + 1}", reader.line_num
                 if not any(cell.strip() for cell in cells):
                     continue
                 if quoted and any(cell.strip() for cell in cells[len(header) :]):

@@ -1,0 +1,135 @@
+"""Recipe ``mimic_cxr``: studies of the official test part with findings and impression, each with one frontal picture.
+
+Pictures are linked; reports become records in the image folder, which stays with the user like the copy itself. No
+published program makes these tasks, so both protocols give the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medheb.build.closed_tables import Fault, refuse_rows, rows_of, unit_of_faults
+from medheb.build.inventory import BuiltFile
+from medheb.build.mimic import (
+    FILES,
+    MimicOptions,
+    Study,
+    frontal_pictures,
+    jpg_root,
+    link_folders,
+    link_picture,
+    report_root,
+    table_of,
+)
+from medheb.build.output import Output
+from medheb.build.recipe import Recipe, Unit
+from medheb.build.report_sections import first_of, sections_of
+from medheb.build.selection import in_keyed_order
+from medheb.build.source import Source
+from medheb.build.tables import read_text
+from medheb.core.errors import MedhebError
+
+BLOCK = 32
+
+
+class Options(MimicOptions):
+    """Settings of this source.
+
+    Args:
+        split: word of the split table for the test part.
+        findings: headings of the findings, the first that is there counts.
+        impression: headings of the impression.
+        test_rows: cap of the test.
+    """
+
+    split: str
+    findings: tuple[str, ...]
+    impression: tuple[str, ...]
+    test_rows: int = 1000
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some studies, and where their pictures and reports are."""
+
+    pictures: Path
+    reports: Path
+    studies: tuple[Study, ...]
+
+
+def units(source: Source) -> Sequence[Unit]:
+    """One unit a block of studies that have a frontal picture, and one that counts the others."""
+    options = source.options(Options)
+    pictures, reports = jpg_root(source), report_root(source)
+    if pictures is None or reports is None:
+        raise MedhebError(source.dataset.id, "finds no copy of MIMIC-CXR-JPG", "Give the folder that holds it")
+    faults: list[Fault] = []
+    split = rows_of(table_of(pictures, "split"), ("study_id", "split"), faults)
+    wanted = {row.cells["study_id"] for row in split if row.cells["split"] == options.split}
+    studies = sorted(frontal_pictures(pictures, wanted, faults).values(), key=lambda study: study.picture)
+    found = [
+        Unit(f"studies {first // BLOCK:05d}", Block(pictures, reports, tuple(studies[first : first + BLOCK])))
+        for first in range(0, len(studies), BLOCK)
+    ]
+    without = len(wanted) - len(studies)
+    return [*found, *([Unit("without a frontal picture", without)] if without else []), *unit_of_faults(faults)]
+
+
+def _report(root: Path, study: Study, options: Options) -> tuple[str, str]:
+    path = root / FILES / Path(study.picture).parent.with_suffix(".txt")
+    sections = sections_of(read_text(path))
+    return first_of(sections, options.findings), first_of(sections, options.impression)
+
+
+def build(source: Source, unit: Unit, out: Output) -> None:
+    """Link the pictures of a block and write its records."""
+    if refuse_rows(unit, out):
+        return
+    if isinstance(unit.data, int):
+        out.count("studies without a frontal picture", unit.data)
+        return
+    options = source.options(Options)
+    rows = []
+    for study in unit.data.studies:
+        try:
+            findings, impression = _report(unit.data.reports, study, options)
+            if not (findings and impression):
+                out.count("studies whose report has no findings or no impression")
+                continue
+            facts = {"case": study.study, "split": "test", "group": study.subject, "view": study.view}
+            link_picture(out, unit.data.pictures, study.picture, prefix=f"{FILES}/", **facts)
+        except MedhebError as error:
+            out.refuse(error)
+            continue
+        rows.append(
+            {
+                "id": study.study,
+                "picture": f"{FILES}/{study.picture}",
+                "group": study.subject,
+                "findings": findings,
+                "impression": impression,
+            }
+        )
+    if rows:
+        out.records(f"reports/{unit.name.split()[-1]}.jsonl", rows, kind="records", split="test")
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Write ``selection/test.jsonl``: study and picture of each test row."""
+    pictures = [file for file in files if file.facts.get("kind") == "xray"]
+    ordered = in_keyed_order(pictures, lambda file: file.path, source.seed, source.dataset.id)
+    rows = (
+        {"id": file.facts["case"], "picture": file.path, "group": file.facts["group"]}
+        for file in ordered[: source.options(Options).test_rows]
+    )
+    out.records("selection/test.jsonl", rows, kind="selection", split="test")
+
+
+def links(source: Source, benchmark: Path, staging: Path) -> None:
+    """Show the pictures of MIMIC-CXR in the image folder."""
+    link_folders(source, staging, source.options(Options).mimic_version)
+
+
+RECIPE = Recipe(build, units, finish, links)
