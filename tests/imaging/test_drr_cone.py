@@ -305,10 +305,10 @@ def ct(hu: np.ndarray, affine: np.ndarray | None = None) -> Volume:
 @pytest.mark.parametrize(
     ("change", "fault"),
     [
-        (lambda hu: hu + 1024, "not in HU: it holds no air"),  # the stored values, never rescaled
-        (lambda hu: hu - 1024, "not in HU: it holds no"),  # rescaled twice
-        (lambda hu: (hu + 1024) / 4095, "not in HU: it holds no air"),
-        (lambda hu: np.full_like(hu, -1000), "not in HU: it holds no soft tissue"),
+        (lambda hu: hu + 1024, "not in HU: .*look like air"),  # the stored values, never rescaled
+        (lambda hu: hu - 1024, "not in HU: .*look like"),  # rescaled twice
+        (lambda hu: (hu + 1024) / 4095, "not in HU: .*look like air"),
+        (lambda hu: np.full_like(hu, -1000), "not in HU: .*look like soft tissue"),
         (lambda hu: np.where(hu == 900, np.nan, hu.astype(np.float32)), "not numbers"),
         (lambda hu: np.where(hu == 900, np.inf, hu.astype(np.float32)), "not numbers"),
         (lambda hu: hu[:, :, 0], "has the shape"),

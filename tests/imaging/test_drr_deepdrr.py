@@ -215,6 +215,7 @@ def test_commands_print_figures_and_tell_when_they_are_bad(monkeypatch: pytest.M
     done = CliRunner().invoke(drr_app, ["selftest"])
     assert done.exit_code == 0, done.output
     assert "DeepDRR is usable here: 2 views agree" in done.output
+    monkeypatch.setattr(parity, "small_geometry", lambda view, _pixels: small_geometry(view, 24))
     monkeypatch.setattr(deepdrr_process, "TEXTURE_SHIFT", 0)
     monkeypatch.setattr(parity, "small_body", lambda _side: small_body())
     done = CliRunner().invoke(drr_app, ["parity", "--pixels", "16"])
