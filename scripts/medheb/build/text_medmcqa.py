@@ -45,12 +45,12 @@ def build(_: Source, unit: Unit, out: Output) -> None:
     Raises:
         MedhebError: missing, not JSON lines, or an edition that numbers options from 0.
     """
-    rows = list(rows_of_json(Path(unit.data)))
-    if any(row.get("cop") in (0, "0") for _, row in rows):
+    path = Path(unit.data)
+    if any(row.get("cop") in (0, "0") for _, row in rows_of_json(path)):
         raise MedhebError(
             unit.data, "numbers its options from 0, not from 1", "Get the publisher's own file, not the hub's copy"
         )
-    made = collected(rows, _row, out)
+    made = collected(rows_of_json(path), _row, out)  # read again: with its explanations the part is large
     seen: dict[str, str] = {}
     for row in made:
         row["group"] = seen.setdefault(plain(row["query"]), row["id"])
