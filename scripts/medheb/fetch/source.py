@@ -48,7 +48,7 @@ def fetch_source(run: Run, dataset_id: str) -> Status:
         The status that was written: ok, blocked (outside our reach) or failed.
 
     Raises:
-        MedhebError: the run has no such source.
+        MedhebError: the run has no such source, or its status cannot be written.
     """
     if dataset_id not in run.datasets:
         raise MedhebError(f"source '{dataset_id}'", "is not part of this run", f"Allowed: {', '.join(run.datasets)}")
@@ -66,7 +66,7 @@ def fetch_model(run: Run, model_id: str) -> Status:
         The status that was written.
 
     Raises:
-        MedhebError: the run has no such model.
+        MedhebError: the run has no such model, or its status cannot be written.
     """
     if model_id not in run.models:
         raise MedhebError(f"model '{model_id}'", "is not part of this run", f"Allowed: {', '.join(run.models)}")
@@ -129,7 +129,11 @@ def _recorded(status_file: Path, origin: str, work: Callable[[], Status]) -> Sta
         status = status_of(error, origin)
     if not status.ok:
         LOG.warning("%s: %s: %s. %s", origin, status.state, status.reason, status.remedy)
-    write_status(status_file, status)
+    try:
+        write_status(status_file, status)
+    except OSError as error:
+        # Nothing could be kept, so the step itself must fail.
+        raise disk_trouble(error, str(status_file)) from error
     return status
 
 
