@@ -111,6 +111,9 @@ def test_only_bad_cases_fail_with_the_first_reason(toy: Run) -> None:
     status = build_images(toy, "toy")
     assert status.state == "failed"
     assert "c1.txt: is not a number (and 6 more that are no use)" in status.reason
+    lay(toy.layout.source_files("toy"), CASES)
+    assert build_images(toy, "toy").ok, "a mended source does not meet its old refusals"
+    assert not inventory_of(toy).refusals
 
 
 def test_two_files_that_claim_one_case_are_refused(toy: Run) -> None:

@@ -182,6 +182,8 @@ def build(made: Build, workers: int = 1) -> Status:
         notes += [note for note in result.notes if note not in notes]
         refusals += result.refusals
     if not files:
+        # Otherwise a mended source would meet the markers of its old refusals.
+        shutil.rmtree(staging)
         raise _nothing(source, refusals)
     ordered = [files[path] for path in sorted(files, key=str.encode)]
     last = Output(staging, source.dataset.id)
@@ -213,12 +215,12 @@ def _finish(made: Build, recipe: Recipe, files: list[BuiltFile], notes: list[str
     listed = {file.path for file in files}
     _remove_unlisted(staging, listed)
     protocol = made.source.protocol if entry_of(dataset).follows_protocol else None
-    write_inventory(
-        staging / made.inventory.name,
-        _inventory(dataset, protocol, OK, tuple(files), tuple(notes), tuple(refusals)),
-    )
     if recipe.links:
         recipe.links(made.source, made.benchmark, staging)
+    write_inventory(
+        staging / made.inventory.name,
+        _inventory(dataset, protocol, OK, tuple(files), tuple(notes), tuple(refusals), _links_of(staging)),
+    )
     link_places(made.benchmark, dataset, listed)
     shutil.rmtree(staging / MARKERS)
     # One flush for all: a flush for each of a hundred thousand small files would cost hours on a network disk.
@@ -281,6 +283,7 @@ def _inventory(
     files: tuple[BuiltFile, ...] = (),
     notes: tuple[str, ...] = (),
     refusals: tuple[Refusal, ...] = (),
+    links: Mapping[str, str] | None = None,
 ) -> Inventory:
     return Inventory(
         dataset=dataset.id,
@@ -292,7 +295,15 @@ def _inventory(
         files=files,
         notes=notes,
         refusals=refusals,
+        links=dict(links or {}),
     )
+
+
+def _links_of(folder: Path) -> dict[str, str]:
+    """Links directly in a folder, by name: where each leads."""
+    with os.scandir(folder) as entries:
+        names = sorted(entry.name for entry in entries if entry.is_symlink())
+    return {name: os.readlink(folder / name) for name in names}  # noqa: PTH115 - the text of the link
 
 
 def _check_own_folder(run: Run, dataset: Dataset) -> None:
