@@ -10,10 +10,14 @@ from rich.console import Console
 
 from medheb.core.errors import MedhebError
 from medheb.fetch import needs, plan
+from medheb.fetch.lock import Lock
 from medheb.fetch.plan import Plan, SourcePlan, make_plan, require_room
 from medheb.fetch.plan_table import hours_text, print_plan, size_text
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
+from medheb.manifest.schema import drifted
+
+ROOT = Path(__file__).resolve().parents[2]
 
 DIGEST = "ab" * 32
 
@@ -269,13 +273,20 @@ def test_short_disk_is_refused_and_names_the_source(tmp_path: Path, monkeypatch:
     assert (short.source, short.what, short.needed, short.free) == ("c", "files", 20, 19)
 
 
+def test_published_schemas_are_those_of_the_models() -> None:
+    assert drifted(ROOT, {"plan": Plan, "lock": Lock}) == []
+
+
 def test_json_reads_back_and_obeys_its_schema(tmp_path: Path) -> None:
     run = make_run(tmp_path, dataset("a"), closed("b"), dataset("c", files=[file(size=None)]), accept="open")
     made = make_plan(run)
     text = made.model_dump_json(indent=1)
     assert Plan.model_validate_json(text) == made
     jsonschema = pytest.importorskip("jsonschema", reason="jsonschema comes with snakemake")
-    jsonschema.validate(json.loads(text), Plan.model_json_schema())
+    published = json.loads((ROOT / "workflow" / "schemas" / "plan.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(text), published)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**json.loads(text), "more": 1}, published)
     with pytest.raises(ValueError, match="Extra inputs"):
         Plan.model_validate({**json.loads(text), "more": 1})
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
@@ -28,15 +29,16 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "models": ModelList,
     "protocol": Protocol,
 }
+NOTHING_MORE: Mapping[str, type[BaseModel]] = {}
 HEAD = """\
 # All options of a run, with their defaults. Generated from the typed model by `medheb schema --fix`;
 # edit values freely, or keep your own in a second file: `snakemake all --configfile my.yaml`.
 """
 
 
-def json_schema(name: str) -> str:
+def json_schema(model: type[BaseModel]) -> str:
     """JSON Schema (2020-12) of one kind of file, as text."""
-    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **SCHEMAS[name].model_json_schema()}
+    schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema()}
     return json.dumps(schema, indent=2, sort_keys=True) + "\n"
 
 
@@ -63,25 +65,33 @@ def _lines(model: type[BaseModel], depth: int) -> list[str]:
     return lines[:-1] if depth == 0 else lines
 
 
-def generated_files(root: Path) -> dict[Path, str]:
-    """All generated files below the repository root, with the content that they should have."""
-    files = {root / "workflow" / "schemas" / f"{name}.schema.json": json_schema(name) for name in SCHEMAS}
+def generated_files(root: Path, outputs: Mapping[str, type[BaseModel]] = NOTHING_MORE) -> dict[Path, str]:
+    """All generated files below the repository root, with the content that they should have.
+
+    Args:
+        root: of the repository.
+        outputs: further models by name: those of what commands print, which lie in higher rooms.
+    """
+    models = {**SCHEMAS, **outputs}
+    files = {
+        root / "workflow" / "schemas" / f"{name}.schema.json": json_schema(model) for name, model in models.items()
+    }
     return {root / "config" / "config.yaml": default_config(), **files}
 
 
-def drifted(root: Path) -> list[Path]:
+def drifted(root: Path, outputs: Mapping[str, type[BaseModel]] = NOTHING_MORE) -> list[Path]:
     """Generated files that are missing or differ from the models."""
     return [
         path
-        for path, content in generated_files(root).items()
+        for path, content in generated_files(root, outputs).items()
         if not path.exists() or path.read_text(encoding="utf-8") != content
     ]
 
 
-def regenerate(root: Path) -> list[Path]:
+def regenerate(root: Path, outputs: Mapping[str, type[BaseModel]] = NOTHING_MORE) -> list[Path]:
     """Write the files that differ; returns them."""
-    changed = drifted(root)
-    content = generated_files(root)
+    changed = drifted(root, outputs)
+    content = generated_files(root, outputs)
     for path in changed:
         write_text(path, content[path])
     return changed
