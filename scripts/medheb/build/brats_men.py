@@ -143,7 +143,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         "split": "test",
         "modality": "T1n",
         "fix_v4": "none" if replacement is None else "applied" if fixed else "not applied",
-        **facts_of(slices, path),
+        **facts_of(slices, path, 3),
     }
     write_mr(source, out, f"{options.slices}/{case}", slices, options.rule, facts)
 

@@ -129,7 +129,8 @@ def walk(top: Path, faults: list[Unit]) -> Iterator[tuple[Path, list[str], list[
 
 def claimed_twice(case: str, paths: Sequence[Path]) -> Fault:
     """Several files that claim one case."""
-    named = " and ".join(path.name if path.parent == paths[0].parent else str(path) for path in paths[:2])
+    together = paths[0].parent == paths[1].parent
+    named = " and ".join(path.name if together else str(path) for path in sorted(paths)[:2])
     return Fault(str(paths[0].parent), f"holds more than one file for {case}: {named}", "Remove all but the right one")
 
 

@@ -39,12 +39,19 @@ class GatheredVolume:
     def add(self, index: int, plane: Array) -> None:
         """Take in slice ``index``, as stored."""
         if self.block > 1:
-            rows, columns = self._array.shape[:2]
-            blocks = plane[: rows * self.block, : columns * self.block].reshape(rows, self.block, columns, self.block)
-            plane = blocks.mean(axis=(1, 3), dtype=np.float32)
-            if self._array.dtype.kind == "i":
-                plane = np.rint(plane)
+            plane = self._averaged(plane)
         self._array[:, :, index] = plane
+
+    def _averaged(self, plane: Array) -> Array:
+        """Means of the blocks, rounded where the volume has integers."""
+        rows, columns = self._array.shape[:2]
+        end = (rows * self.block, columns * self.block)
+        total = np.zeros((rows, columns), np.float32, order="F")  # as slices of the file lie
+        for row in range(self.block):
+            for column in range(self.block):
+                total += plane[row : end[0] : self.block, column : end[1] : self.block]
+        total /= np.float32(self.block**2)
+        return np.rint(total) if self._array.dtype.kind == "i" else total
 
     def volume(self) -> Volume:
         """The volume in RAS order.

@@ -36,6 +36,8 @@ def _open(path: Path) -> Any:
     if not path.name.endswith(SUFFIXES):
         raise MedhebError(path, "is not named like a NIfTI volume", f"Allowed endings: {', '.join(SUFFIXES)}")
     try:
+        with path.open("rb"):
+            pass  # nibabel reports a file that may not be read as one of unknown format
         image = nibabel.load(path)
     except FileNotFoundError as error:
         raise MedhebError(
