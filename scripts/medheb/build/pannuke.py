@@ -69,7 +69,7 @@ class Layout:
     @cached_property
     def root(self) -> Path:
         """Folder that holds ``data``."""
-        return self.source.folder_with(*self.options.folds, self.options.data)
+        return self.source.folder_with(*self.options.folds)
 
     @cached_property
     def split_list(self) -> Path | None:

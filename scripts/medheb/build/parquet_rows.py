@@ -17,8 +17,9 @@ import pyarrow.parquet as pq
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import check_relative
 
-BATCH_ROWS = 32
-BUFFER_BYTES = 1 << 20  # without it, pyarrow reads a whole column of a row group at once
+BATCH_ROWS = 16
+# Without a buffer and with read-ahead, pyarrow holds whole columns of a row group; so it holds a page or two of each.
+BUFFER_BYTES = 1 << 20
 GET_AGAIN = "Fetch the source again; if the file stays so, report it to the publisher"
 
 
@@ -86,7 +87,7 @@ def read_rows(block: RowBlock, columns: Sequence[str]) -> Iterator[tuple[int, di
     """
     row = block.first
     try:
-        with pq.ParquetFile(block.path, buffer_size=BUFFER_BYTES) as file:
+        with pq.ParquetFile(block.path, buffer_size=BUFFER_BYTES, pre_buffer=False) as file:
             for batch in file.iter_batches(BATCH_ROWS, row_groups=[block.group], columns=list(columns)):
                 for cells in batch.to_pylist():
                     yield row, cells
