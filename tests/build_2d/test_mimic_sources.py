@@ -11,11 +11,18 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
+from medheb.audit.record import record_digests
+from medheb.audit.roots import write_roots
+from medheb.audit.verify import verify
 from medheb.build.mimic_cxr_lt import Labelled, published_draw, quotas
 from medheb.build.report_sections import first_of, sections_of
 from medheb.build.work import MARKERS
 from medheb.cli import app
 from medheb.core.errors import MedhebError
+from medheb.core.layout import Layout
+from medheb.manifest.config import Config
+from medheb.manifest.load import Run
+from medheb.manifest.protocol import Protocol
 
 QUESTIONS = ["study_id", "question_type", "question", "answer"]
 LABELS = make.LT_LABELS
@@ -240,3 +247,43 @@ def test_nothing_that_tells_a_case_is_printed_or_logged(
         assert "could not be used" in said
         for secret in ("5000000", "1000100", "bb1", "cc1", "spine", "Clear lungs", ".jpg", ".txt"):
             assert secret not in said, (dataset, protocol, secret)
+
+
+def test_an_audit_reads_through_the_links_and_notices_a_moved_one(mimic: Path, tmp_path: Path) -> None:
+    make.build("mimic_cxr", mimic, tmp_path / "MedHEB")
+    layout = Layout(tmp_path / "sources", tmp_path / "MedHEB", tmp_path / "results")
+    protocol = Protocol(
+        name="corrected",
+        title="test",
+        ties="expected",
+        candidate_identity="content",
+        text_cleaning=False,
+        tie_tolerance=1e-6,
+    )
+    run = Run(Config(), layout, {"mimic_cxr": make.manifest("mimic_cxr")}, {}, {}, protocol)
+    record_digests(run, "mimic_cxr")
+    write_roots(run)
+    (unit, *_) = verify(run, "mimic_cxr", workers=1).units
+    assert (unit.verdict, unit.counts) == ("IDENTICAL", {"IDENTICAL": 5})
+    folder = layout.benchmark / "2D_Images" / "MIMIC-CXR-Report"
+    next(mimic.rglob("cc3.jpg")).write_bytes(next(mimic.rglob("cc1.jpg")).read_bytes())
+    (unit, *_) = verify(run, "mimic_cxr", workers=1).units
+    assert unit.counts == {"IDENTICAL": 4, "MISMATCH": 1}
+    (folder / "files").unlink()
+    (folder / "files").symlink_to(tmp_path)
+    (unit, *_) = verify(run, "mimic_cxr", workers=1).units
+    assert unit.counts == {"IDENTICAL": 2, "MISSING": 3, "EXTRA": 1}
+
+
+def test_a_picture_of_four_inks(mimic: Path, tmp_path: Path) -> None:
+    with Image.open(next(mimic.rglob("bb1.jpg"))) as picture:
+        picture.convert("CMYK").save(next(mimic.rglob("bb1.jpg")))
+    boxes = [[name, "left lung", 10, 10, 60, 70] for name in ("bb1.dcm", "bb3.dcm")]
+    make.put_imagenome(mimic / "chest-imagenome", boxes)
+    release = make.build("chest_imagenome", mimic, tmp_path / "release", "release")
+    assert make.faults(release) == ["bb1_0_0.png comes from a picture of mode CMYK, which PNG cannot hold"]
+    assert [file.facts["case"] for file in release.of_kind("crop")] == ["bb3"]
+    corrected = make.build("chest_imagenome", mimic, tmp_path / "corrected")
+    assert not corrected.refusals
+    with Image.open(tmp_path / "corrected" / "2D_Images" / "ChestImagrome" / "gold_crop" / "bb1_0_0.png") as crop:
+        assert crop.mode == "RGB"

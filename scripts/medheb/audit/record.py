@@ -7,7 +7,7 @@ from medheb.audit.measure import Measured
 from medheb.audit.origin import archive_digests
 from medheb.audit.privacy import may_show, public_reason
 from medheb.audit.schema import FileDigests, SourceRecord, record_path, source_roots
-from medheb.audit.tree import list_tree, not_of_source, overlapping
+from medheb.audit.tree import list_tree, not_of_source, overlapping, through_links
 from medheb.build.inventory import Inventory, read_inventory
 from medheb.core.digests import sha256sums
 from medheb.core.errors import MedhebError
@@ -72,6 +72,7 @@ def _hash_built(run: Run, dataset: str, inventory: Inventory, workers: int) -> d
         for path, kind in list_tree(run.layout.benchmark, manifest.images).items()
         if path in claimed or path not in excused
     }
+    present = through_links(run.layout.benchmark, manifest.images, inventory.links, present, claimed)
     measured = survey(run.layout.benchmark, claimed, present, "L2", workers)
     verdicts = judge(claimed, present, measured, "L2")
     bad = sorted(path for path, (verdict, _) in verdicts.items() if verdict != "IDENTICAL")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -73,6 +74,36 @@ def kind_at(benchmark: Path, path: str) -> Kind | None:
     if stat.S_ISDIR(mode):
         return "folder"
     return "file" if stat.S_ISREG(mode) else "other"
+
+
+def through_links(
+    benchmark: Path, folder: str, links: Mapping[str, str], present: Mapping[str, Kind], wanted: Iterable[str]
+) -> dict[str, Kind]:
+    """What is present, with the links that a source's inventory vouches for followed to the wanted files.
+
+    A link that leads elsewhere than recorded stays a link, so that what it hides counts as missing.
+
+    Args:
+        benchmark: root of the benchmark.
+        folder: image folder of the source.
+        links: its links by name, with the text of each.
+        present: what :func:`list_tree` found.
+        wanted: recorded paths.
+    """
+    good = {
+        f"{folder}/{name}"
+        for name, text in links.items()
+        if present.get(f"{folder}/{name}") == "link"
+        and os.readlink(on_disk(benchmark, f"{folder}/{name}")) == os.fsencode(text)  # noqa: PTH115 - names are bytes
+    }
+    found = {path: kind for path, kind in present.items() if path not in good}
+    depth = folder.count("/") + 2
+    for path in wanted:
+        if path not in found and "/".join(path.split("/")[:depth]) in good:
+            kind = kind_at(benchmark, path)
+            if kind is not None:
+                found[path] = kind
+    return found
 
 
 def something_at(path: Path) -> bool:

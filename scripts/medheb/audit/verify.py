@@ -27,7 +27,7 @@ from medheb.audit.schema import (
     record_path,
     roots_path,
 )
-from medheb.audit.tree import Kind, kind_at, list_tree, not_of_source, overlapping, something_at
+from medheb.audit.tree import Kind, kind_at, list_tree, not_of_source, overlapping, something_at, through_links
 from medheb.audit.verdicts import CheckedLevel, Unit, Verdict, Verification, exit_code, gravest, unit_of
 from medheb.build.inventory import read_inventory
 from medheb.core.digests import merkle_root
@@ -107,8 +107,9 @@ def _verify_source(run: Run, record: SourceRecord, level: CheckedLevel, workers:
     expected: Mapping[str, Digests] | None = {
         path: Digests(digests.L1, digests.L2) for path, digests in record.files.items()
     }
+    links: Mapping[str, str] = {}
     if record.withheld and record.state == "built":
-        expected = _expected_from_inventory(run, record)
+        expected, links = _expected_from_inventory(run, record)
     excused = not_of_source(run, dataset)
     present = {
         path: kind
@@ -117,6 +118,7 @@ def _verify_source(run: Run, record: SourceRecord, level: CheckedLevel, workers:
     }
     if expected is None:
         return _verify_whole(run, record, present, level, workers)
+    present = through_links(run.layout.benchmark, run.datasets[dataset].images, links, present, expected)
     measured = survey(run.layout.benchmark, expected, present, level, workers)
     verdicts = judge(expected, present, measured, level)
     if record.state == "not-built":
@@ -125,19 +127,19 @@ def _verify_source(run: Run, record: SourceRecord, level: CheckedLevel, workers:
     return unit_of("source", dataset, verdicts, withheld=withheld)
 
 
-def _expected_from_inventory(run: Run, record: SourceRecord) -> dict[str, Digests] | None:
-    """Digests of a withheld source, from the inventory on this machine if the recorded roots vouch for it."""
+def _expected_from_inventory(run: Run, record: SourceRecord) -> tuple[dict[str, Digests] | None, dict[str, str]]:
+    """Digests and links of a withheld source, from the inventory on this machine if the recorded roots vouch for it."""
     try:
         inventory = read_inventory(run.layout.inventory(run.datasets[record.dataset].images, record.dataset))
     except (MedhebError, OSError, RecursionError):
-        return None
+        return None, {}
     claimed = inventory_digests(inventory)
     vouched = (
         merkle_root({path: digests.L1 for path, digests in claimed.items()}) == record.roots.get("L1")
         and merkle_root({path: digests.L2 for path, digests in claimed.items()}) == record.roots.get("L2")
         and inventory.images == run.datasets[record.dataset].images
     )
-    return claimed if vouched else None
+    return (claimed, inventory.links) if vouched else (None, {})
 
 
 def _verify_whole(

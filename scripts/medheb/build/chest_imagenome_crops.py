@@ -164,7 +164,7 @@ def _build_gold(source: Source, gold: Gold, out: Output) -> None:
         regions[name] = (number, box)
     facts = {"case": gold.image, "split": "test", "group": gold.patient, "picture": gold.picture}
     labels = " | ".join(sorted(regions))
-    image = link_picture(out, gold.root, gold.picture, source.release, label=labels, **facts).image
+    image = link_picture(out, gold.root, gold.picture, source.release, label=labels, **facts)
     for name, (number, box) in regions.items():
         try:
             found = read_corners(box.corners, box.where)
@@ -185,7 +185,7 @@ def _build_silver(source: Source, block: Block, graph: SceneGraph, out: Output) 
     try:
         boxes = boxes_of(graph, source.release, out)
         labels = " | ".join(sorted(boxes))
-        image = link_picture(out, block.root, graph.picture, source.release, label=labels, **facts).image
+        image = link_picture(out, block.root, graph.picture, source.release, label=labels, **facts)
     except MedhebError as error:
         out.refuse(error)
         return

@@ -70,6 +70,9 @@ class Inventory(Strict):
     files: tuple[BuiltFile, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="what was skipped or is thin, in the report's words")
     refusals: tuple[Refusal, ...] = ()
+    links: dict[str, str] = Field(
+        default_factory=dict, description="links in the image folder to files that stay elsewhere: name, where it leads"
+    )
 
     def of_kind(self, kind: str) -> list[BuiltFile]:
         """Files whose fact ``kind`` is ``kind``, in path order."""
@@ -88,6 +91,7 @@ class Header(Strict):
     status: Status
     notes: tuple[str, ...]
     refusals: tuple[Refusal, ...]
+    links: dict[str, str] = Field(default_factory=dict)
     count: int
     files_digest: str = Field(description="of all rows of the table")
     duplicates: Duplicates

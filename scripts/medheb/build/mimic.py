@@ -12,16 +12,17 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from PIL import Image
+
 from medheb.build.closed_tables import Fault, Row, rows_of
 from medheb.build.inventory import Fact
 from medheb.build.output import Output
 from medheb.build.source import Source
-from medheb.build.xrays import decode_xray
 from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.fetch.links import GROUPS, SHARED, link_folder, link_shared
-from medheb.imaging.picture_modes import Modes
-from medheb.imaging.pictures import Decoded, decode_picture
+from medheb.imaging.picture_modes import Modes, convert
+from medheb.imaging.pictures import decode_picture
 from medheb.manifest.base import Strict
 
 MIMIC = "mimic_cxr"
@@ -135,14 +136,16 @@ def frontal_pictures(root: Path, wanted: Collection[str], faults: list[Fault]) -
     return best
 
 
-def link_picture(out: Output, root: Path, path: str, release: bool = False, prefix: str = "", **facts: Fact) -> Decoded:
+def link_picture(
+    out: Output, root: Path, path: str, release: bool = False, prefix: str = "", **facts: Fact
+) -> Image.Image:
     """List a picture of the copy, and give its pixels.
 
     Args:
         out: of the unit.
         root: of the copy with the pictures.
         path: below its folder ``files``.
-        release: keep unusual pixel formats for crops, as the published programs do.
+        release: keep unusual pixel formats, as the published programs do.
         prefix: ``files/`` if the tasks name pictures so.
         facts: of the inventory.
 
@@ -154,8 +157,8 @@ def link_picture(out: Output, root: Path, path: str, release: bool = False, pref
         content = original.read_bytes()
     except FileNotFoundError as error:
         raise MedhebError(original, "is missing from the copy of MIMIC-CXR", "Verify the copy again") from error
-    stored = decode_picture(content, original, modes=Modes.AS_STORED, orientation="keep")
-    image = stored.image
+    # Digests are those of the file as it is, whatever becomes of its pixels in a crop.
+    image = decode_picture(content, original, modes=Modes.AS_STORED, orientation="keep").image
     digest = samples_digest(image.mode, *image.size, image.tobytes())
     everything: dict[str, Fact] = {
         "kind": "xray",
@@ -165,7 +168,7 @@ def link_picture(out: Output, root: Path, path: str, release: bool = False, pref
         **facts,
     }
     out.link(prefix + path, original, everything, sha256_bytes(content), digest, len(content))
-    return stored if release else decode_xray(content, original, release)
+    return image if release else convert(image, Modes.EIGHT_BIT, original)[0]
 
 
 def link_folders(source: Source, staging: Path, version: str) -> None:

@@ -15,7 +15,7 @@ from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, merge, not_negative, read_corners, sound_box
 from medheb.imaging.picture_modes import Modes
-from medheb.imaging.pictures import Decoded, decode_picture
+from medheb.imaging.pictures import decode_picture
 from medheb.imaging.png import OTHERS, SAMPLES
 from medheb.imaging.radiograph_dicom import facts_of, read_radiograph
 
@@ -39,21 +39,6 @@ class Xray:
     notes: tuple[str, ...]
 
 
-def decode_xray(content: bytes, where: Path, release: bool) -> Decoded:
-    """A picture file's pixels: as they lie in it, as the published programs take them, or as 8 bit grey or RGB.
-
-    Raises:
-        MedhebError: see :func:`medheb.imaging.pictures.decode_picture`, or a mode that PNG cannot hold.
-    """
-    modes = Modes.AS_STORED if release else Modes.EIGHT_BIT
-    decoded = decode_picture(content, where, modes=modes, orientation="keep" if release else "apply")
-    if decoded.image.mode not in {*SAMPLES, *OTHERS}:
-        raise MedhebError(
-            where, f"has pixels of mode {decoded.image.mode}, which PNG cannot hold", "Convert it to 8 bit"
-        )
-    return decoded
-
-
 def read_xray(path: Path, release: bool) -> Xray:
     """Read a DICOM file (by its suffix) or a picture.
 
@@ -69,10 +54,18 @@ def read_xray(path: Path, release: bool) -> Xray:
         content = path.read_bytes()
     except FileNotFoundError as error:
         raise MedhebError(path, "is missing", "Verify the copy again") from error
-    decoded = decode_xray(content, path, release)
+    # The published programs take pixels as they lie in the file.
+    modes = Modes.AS_STORED if release else Modes.EIGHT_BIT
+    decoded = decode_picture(content, path, modes=modes, orientation="keep" if release else "apply")
     same = decoded.format == "PNG" and decoded.image.mode == decoded.stored_mode
     turned = any("turned" in note for note in decoded.notes)
     return Xray(decoded.image, {}, path if same and not turned else None, decoded.notes)
+
+
+def _check_mode(image: Image.Image, path: str) -> None:
+    if image.mode not in {*SAMPLES, *OTHERS}:
+        fault = f"comes from a picture of mode {image.mode}, which PNG cannot hold"
+        raise MedhebError(path, fault, "Convert the picture to 8 bit, or build with the corrected protocol")
 
 
 def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
@@ -84,6 +77,7 @@ def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
         digest = samples_digest(image.mode, *image.size, image.tobytes())
         out.known_file(path, xray.original, Known(len(content), sha256_bytes(content), digest), everything)
     else:
+        _check_mode(xray.image, path)
         out.picture(path, xray.image, **everything)
 
 
@@ -118,7 +112,12 @@ def united_boxes(boxes: Sequence[ReaderBox], size: tuple[int, int], release: boo
 
 
 def write_crop(out: Output, path: str, image: Image.Image, box: PixelBox, **facts: Fact) -> None:
-    """Write a box grown to at least 28 pixels a side; see :func:`medheb.imaging.boxes.grow`."""
+    """Write a box grown to at least 28 pixels a side; see :func:`medheb.imaging.boxes.grow`.
+
+    Raises:
+        MedhebError: a picture of a mode that PNG cannot hold, such as CMYK as the published programs take it.
+    """
+    _check_mode(image, path)
     grown = grow(box, image.size)
     crop = cut(image, grown)
     everything: dict[str, Fact] = {
