@@ -12,7 +12,7 @@ from medheb.core.layout import Layout
 from medheb.core.status import OK, Status
 from medheb.index.entries import Source, Sources
 from medheb.manifest.config import Config
-from medheb.manifest.dataset import Dataset
+from medheb.manifest.dataset import Dataset, Recipe
 from medheb.manifest.load import Run
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.task import Task
@@ -113,7 +113,9 @@ def run_of(folder: Path, tasks: list[Task], **inventories: Inventory) -> Run:
     datasets = {}
     for name, listed in inventories.items():
         write_inventory(layout.inventory(listed.images, name), listed)
-        datasets[name] = Dataset.model_construct(id=name, images=listed.images)
+        datasets[name] = Dataset.model_construct(
+            id=name, images=listed.images, recipe=Recipe(name="none", version=1), show_content=True
+        )
     protocol = Protocol(
         name="corrected",
         title="test",

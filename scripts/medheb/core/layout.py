@@ -51,6 +51,10 @@ class Layout:
         """Outcome of ``index`` for one task, beside its JSON."""
         return (self.benchmark / index).with_suffix(".status.json")
 
+    def task_quality(self, index: str) -> Path:
+        """Quality report of one task, beside its JSON."""
+        return (self.benchmark / index).with_suffix(".quality.json")
+
     # models, embed
     def model_folder(self, model: str) -> Path:
         """Weights of a model and what was fitted for it."""

@@ -1,50 +1,125 @@
-"""Does every image that a task names exist? Missing ones are listed by pattern, not one by one."""
+"""Does every picture that a task names exist? Missing ones are listed by pattern, not one by one."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from medheb.core.errors import MedhebError
 from medheb.index.records import Record, image_paths
+from medheb.manifest.dataset import Dataset
 
 SHOWN = 5
-DIGITS = re.compile(r"\d+")
+# Digest-like names first: numbers inside them are no pattern of their own.
+NUMBERS = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]{4,}\b|\d+")
+REMEDY = "Build the sources again, or the index"
 
 
-def missing_patterns(records: Sequence[Record], available: Collection[str]) -> dict[str, list[tuple[int, str]]]:
-    """Named but unavailable images: pattern (numbers as ``#``) to (row, path), each path once, in path order."""
-    missing: dict[str, int] = {}
-    for row, path in image_paths(records):
-        if path not in available:
-            missing.setdefault(path, row)
-    patterns: dict[str, list[tuple[int, str]]] = defaultdict(list)
-    for path, row in sorted(missing.items()):
-        patterns[DIGITS.sub("#", path)].append((row, path))
-    return dict(patterns)
+@dataclass(frozen=True)
+class Pattern:
+    """Missing paths that differ in numbers only."""
+
+    pattern: str
+    count: int
+    source: str
+    row: int
+    example: str
+
+    def line(self, show: bool = True) -> str:
+        """``25 like p#/slice_#.png of brats_ped (row 0: p0/slice_000.png)``; without the example if not ``show``."""
+        source = f" of {self.source}" if self.source else ""
+        example = f": {self.example}" if show else ""
+        return f"{self.count} like {self.pattern}{source} (row {self.row}{example})"
+
+
+class Missing:
+    """Collects paths that lead nowhere, each once with its first row.
+
+    Args:
+        sources: the task's sources; what should have made a path is found among them by its folder.
+        root: what the paths start from.
+    """
+
+    def __init__(self, sources: Sequence[Dataset] = (), root: str | None = None) -> None:
+        self._sources, self._root = sources, root
+        self._rows: dict[str, int] = {}
+
+    def add(self, path: str, row: int) -> None:
+        """Note a path that leads nowhere."""
+        self._rows.setdefault(path, row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def patterns(self) -> list[Pattern]:
+        """Patterns with numbers as ``#``, the commonest first."""
+        groups: dict[str, list[str]] = defaultdict(list)
+        for path in sorted(self._rows):
+            groups[NUMBERS.sub("#", path)].append(path)
+        found = [
+            Pattern(pattern, len(paths), self._maker(paths[0]), self._rows[paths[0]], paths[0])
+            for pattern, paths in groups.items()
+        ]
+        return sorted(found, key=lambda entry: (-entry.count, entry.pattern))
+
+    def _maker(self, path: str) -> str:
+        """Source that should have made a path: by its image folder and places; all sources if that is undecided."""
+        full = f"{self._root}/{path}" if self._root else path
+        if len(self._sources) > 1:
+            named = [
+                source.id
+                for source in self._sources
+                if any(full.startswith(f"{folder}/") for folder in (source.images, *(p.path for p in source.places)))
+            ]
+            if named:
+                return " or ".join(sorted(named))
+        return " or ".join(source.id for source in self._sources)
+
+    def told(self, show: bool = True) -> str:
+        """The commonest patterns as one line."""
+        patterns = self.patterns()
+        listed = "; ".join(entry.line(show) for entry in patterns[:SHOWN])
+        more = f"; and {len(patterns) - SHOWN} more patterns" if len(patterns) > SHOWN else ""
+        return listed + more
+
+    def require_none(self, where: str | Path, show: bool = True) -> None:
+        """Refuse a task that names pictures nobody built.
+
+        Raises:
+            MedhebError: names the commonest patterns with how many are missing, their source, an example and its row.
+        """
+        if self._rows:
+            fault = f"names {len(self._rows)} images that no inventory lists: {self.told(show)}"
+            raise MedhebError(where, fault, REMEDY)
 
 
 def check_complete(records: Sequence[Record], available: Collection[str], where: str) -> None:
-    """Refuse a task that names images nobody built.
+    """Refuse a task that names pictures outside ``available`` (paths below its image root)."""
+    missing = Missing()
+    for row, path in image_paths(records):
+        if path not in available:
+            missing.add(path, row)
+    missing.require_none(where)
 
-    Args:
-        records: the task.
-        available: paths below the task's image root.
-        where: the task JSON.
 
-    Raises:
-        MedhebError: names the commonest patterns with how many are missing, an example and its row.
-    """
-    patterns = missing_patterns(records, available)
-    if not patterns:
-        return
-    total = sum(len(found) for found in patterns.values())
-    ranked = sorted(patterns.items(), key=lambda item: (-len(item[1]), item[0]))
-    listed = "; ".join(
-        f"{len(found)} like {pattern} (row {found[0][0]}: {found[0][1]})" for pattern, found in ranked[:SHOWN]
-    )
-    more = f"; and {len(ranked) - SHOWN} more patterns" if len(ranked) > SHOWN else ""
-    raise MedhebError(
-        where, f"names {total} images that no inventory lists: {listed}{more}", "Build the sources again, or the index"
-    )
+class Disk:
+    """Says whether files exist, with one look into each folder: quick also on network disks."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+        self._folders: dict[str, frozenset[str]] = {}
+
+    def has(self, path: str) -> bool:
+        """True if ``path`` (from the top) is a file, or a link that leads to one."""
+        folder, _, name = path.rpartition("/")
+        if folder not in self._folders:
+            try:
+                with os.scandir(self._top / folder) as entries:
+                    self._folders[folder] = frozenset(entry.name for entry in entries if entry.is_file())
+            except OSError:
+                self._folders[folder] = frozenset()
+        return name in self._folders[folder]

@@ -5,15 +5,18 @@ A task JSON is a list of records. Each holds one query and its candidates, posit
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from pydantic import model_validator
 
-from medheb.core.errors import MedhebError
-from medheb.manifest.base import RelativePath, Strict, read_json, validate
+from medheb.core.files import atomic_open
+from medheb.index.json_rows import stream_rows
+from medheb.manifest.base import RelativePath, Strict, validate
 
 Modality = Literal["text", "image", "volume"]
 WrittenModality = Literal["text", "image", "video"]
@@ -75,16 +78,46 @@ def _item(text: str, paths: str | tuple[str, ...] | None, written: WrittenModali
     return Item("image" if written == "image" else "volume", text, paths)
 
 
-def read_records(path: Path) -> list[Record]:
-    """Read a task JSON.
+def stream_records(path: Path) -> Iterator[Record]:
+    """Records of a task JSON one by one.
 
     Raises:
-        MedhebError: missing, not JSON, or a record with a fault (named with row and field).
+        MedhebError: missing, not UTF-8, cut off, not JSON, or a record with a fault (named with row and field).
     """
-    rows = read_json(path, "Build the index again: snakemake index")
-    if not isinstance(rows, list):
-        raise MedhebError(path, "is not a list of records", "Delete it and build the index again")
-    return [validate(Record, row, f"{path} row {number}") for number, row in enumerate(rows)]
+    for number, row in stream_rows(path, "Delete it and build the index again: snakemake index"):
+        yield validate(Record, row, f"{path} row {number}")
+
+
+def read_records(path: Path) -> list[Record]:
+    """All records of a task JSON; see :func:`stream_records`."""
+    return list(stream_records(path))
+
+
+class RecordWriter:
+    """Writes a task JSON record by record: a list with one record a line."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self.rows = stream, 0
+
+    def add(self, record: Record) -> None:
+        """Append a record."""
+        row = record.model_dump(exclude_none=True, mode="json")
+        text = json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False)
+        self._stream.write((",\n" if self.rows else "[\n").encode() + text.encode("utf-8"))
+        self.rows += 1
+
+    def close(self) -> None:
+        """End the list."""
+        self._stream.write(b"\n]\n" if self.rows else b"[]\n")
+
+
+@contextmanager
+def record_writer(path: Path) -> Iterator[RecordWriter]:
+    """A writer whose file becomes ``path`` only if the block ends without an error."""
+    with atomic_open(path) as stream:
+        writer = RecordWriter(stream)
+        yield writer
+        writer.close()
 
 
 def as_json(records: Sequence[Record]) -> list[dict[str, Any]]:
