@@ -26,3 +26,12 @@ def test_published_crops_and_rows(script: str, golden: Golden, tmp_path: Path) -
     for split in ("train", "test"):
         rows = (made.folder / f"selection/{split}.jsonl").read_text().splitlines()
         assert len(rows) == expected["json"][table.format(split)]["rows"]
+
+
+def test_published_rows_of_mimic_cxr_lt(golden: Golden, tmp_path: Path) -> None:
+    made = golden.build("mimic_cxr_lt", "mimic_cxr_lt", tmp_path)
+    expected = golden.expected("mimic_cxr_lt")["json"]
+    for split in ("train", "test"):
+        rows = (made.folder / f"selection/{split}.jsonl").read_text().splitlines()
+        assert len(rows) == expected[f"out_{split}.json"]["rows"]
+    assert not made.inventory.refusals
