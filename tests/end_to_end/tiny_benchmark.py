@@ -142,6 +142,7 @@ def make_workspace(folder: Path) -> Path:
     sets = folder / "manifests" / "tiny"
     (sets / "datasets").mkdir(parents=True)
     (folder / "manifests" / "protocols").symlink_to(ROOT / "manifests" / "protocols")
+    (sets / "rules.yaml").symlink_to(ROOT / "manifests" / "demo" / "rules.yaml")
     (folder / "shelf").mkdir()
     wheel = write_wheel(folder / "shelf")
     for source in (

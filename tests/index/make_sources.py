@@ -15,8 +15,10 @@ from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset, Recipe
 from medheb.manifest.load import Run
 from medheb.manifest.protocol import Protocol
+from medheb.manifest.rules import load_rules
 from medheb.manifest.task import Task
 
+RULES = load_rules(Path(__file__).resolve().parents[2] / "manifests" / "demo")
 ORGANS = (
     ("liver", "liver", None, "digestive system"),
     ("left kidney", "kidney", "left", "urinary system"),
@@ -90,7 +92,7 @@ def inventory(name: str, files: list[BuiltFile], status: Status = OK, images: st
 
 def sources_of(folder: Path, image_root: str | None = "3D_Images", **files: list[BuiltFile]) -> Sources:
     layout = Layout(folder / "sources", folder / "MedHEB", folder / "results")
-    return Sources([Source(inventory(name, listed), layout, image_root) for name, listed in files.items()])
+    return Sources([Source(inventory(name, listed), layout, image_root) for name, listed in files.items()], RULES)
 
 
 def text_source(folder: Path, rows: list[dict[str, str]]) -> Sources:
@@ -104,7 +106,7 @@ def text_source(folder: Path, rows: list[dict[str, str]]) -> Sources:
         path="records.jsonl", bytes=len(content), sha256=digest, content="json1:x", facts={"kind": "records"}
     )
     layout = Layout(folder / "sources", folder / "MedHEB", folder / "results")
-    return Sources([Source(inventory("words", [file], images="Text_Data/{}"), layout, None)])
+    return Sources([Source(inventory("words", [file], images="Text_Data/{}"), layout, None)], RULES)
 
 
 def run_of(folder: Path, tasks: list[Task], **inventories: Inventory) -> Run:
@@ -124,4 +126,4 @@ def run_of(folder: Path, tasks: list[Task], **inventories: Inventory) -> Run:
         text_cleaning=False,
         tie_tolerance=1e-6,
     )
-    return Run(Config(), layout, datasets, {entry.task: entry for entry in tasks}, {}, protocol)
+    return Run(Config(), layout, datasets, {entry.task: entry for entry in tasks}, {}, protocol, rules=RULES)

@@ -8,14 +8,13 @@ import make_sources as make
 import pytest
 
 from medheb.core.errors import MedhebError
-from medheb.index.builders.registry import BUILDERS, builder_of
 from medheb.index.draw import Draw
 from medheb.index.entries import Source, Sources
 from medheb.index.records import Record
 from medheb.index.run import build_records
 from medheb.manifest.task import Task
 
-BRIDGE_TASKS = ("matched_level", "xray_to_volume")
+VOLUME_RULES = ("label_volume", "matched_level", "same_label_volume", "text_to_volume", "xray_to_volume")
 
 
 def rows(task: Task, sources: Sources, seed: int = 17) -> list[Record]:
@@ -53,7 +52,7 @@ def test_bare_group_names_are_no_wrong_answer_to_their_members(tmp_path: Path) -
 def test_label_of_volumes_lists_slices_in_order(tmp_path: Path) -> None:
     many = tuple((f"organ {index}", f"organ {index}", None, "none") for index in range(11))
     sources = make.sources_of(tmp_path, b=make.person("b", many))
-    record = rows(make.task("label", "b", form="3d", qry_text="What?"), sources)[0]
+    record = rows(make.task("label_volume", "b", form="3d", qry_text="What?"), sources)[0]
     assert record.qry_img_path == tuple(f"b/voi/organ_0/slice_{index:03d}.png" for index in range(3))
     assert record.qry_modality == "video"
 
@@ -93,7 +92,7 @@ def test_exact_side_is_preferred(tmp_path: Path) -> None:
 def test_volumes_find_volumes(tmp_path: Path) -> None:
     many = tuple((f"organ {index}", f"organ {index}", None, "none") for index in range(12))
     sources = make.sources_of(tmp_path, b=make.person("b", many), a=make.person("a", many))
-    records = rows(make.task("same_label_image", "b+a", form="3d"), sources)
+    records = rows(make.task("same_label_volume", "b+a", form="3d"), sources)
     assert len(records) == 12
     assert all(record.tgt_modality == "video" and len(record.tgt_text) == 10 for record in records)
     assert all(candidate.modality == "volume" for candidate in records[0].candidates)
@@ -109,7 +108,7 @@ def test_text_to_image_local_has_one_image_of_the_label(tmp_path: Path) -> None:
 def test_text_to_image_global_has_one_row_a_label(tmp_path: Path) -> None:
     many = tuple((f"organ {index}", f"organ {index}", None, "none") for index in range(12))
     sources = make.sources_of(tmp_path, b=make.person("b", many), c=make.person("c", many))
-    records = rows(make.task("text_to_image", "b+c", pool="global", form="3d"), sources)
+    records = rows(make.task("text_to_volume", "b+c", pool="global", form="3d"), sources)
     assert [record.qry_text for record in records] == sorted(organ[0] for organ in many)
     assert all(len(record.tgt_text) == 1 for record in records)
 
@@ -138,7 +137,7 @@ def test_radiograph_finds_its_own_slab(tmp_path: Path) -> None:
     sources = make.sources_of(tmp_path, c=make.head("c", 6), a=make.head("a", 6))
     records = rows(make.task("xray_to_volume", "c+a", form="3d", pool="global"), sources)
     assert len(records) == 12
-    assert records[0].qry_img_path == ("c/xray/00.png",)
+    assert records[0].qry_img_path == ("a/xray/00.png",)
     assert records[0].qry_modality == "image"
     assert records[0].query.modality == "image"
     assert records[0].candidates[0].modality == "volume"
@@ -195,7 +194,7 @@ def test_changed_text_records_are_refused(tmp_path: Path) -> None:
         rows(make.task("text_pairs", "words", form="text", image_root=None), sources)
 
 
-@pytest.mark.parametrize("builder", sorted(set(BUILDERS) - {"text_pairs"}))
+@pytest.mark.parametrize("builder", sorted(make.RULES.keys() - {"text_pairs"}))
 def test_rows_depend_on_content_seed_and_task_only(tmp_path: Path, builder: str) -> None:
     many = tuple((f"organ {index}", f"organ {index}", None, "none") for index in range(12))
     offers = {
@@ -203,7 +202,7 @@ def test_rows_depend_on_content_seed_and_task_only(tmp_path: Path, builder: str)
         "a": make.person("a", many) + make.head("a"),
     }
     pool = "global" if builder == "region" else "local"
-    task = make.task(builder, "b+a", pool=pool, form="3d" if builder in BRIDGE_TASKS else "2d")
+    task = make.task(builder, "b+a", pool=pool, form="3d" if builder in VOLUME_RULES else "2d")
     forward = rows(task, make.sources_of(tmp_path, **offers))
     backward = rows(task, make.sources_of(tmp_path, **{name: files[::-1] for name, files in offers.items()}))
     assert forward == backward
@@ -226,8 +225,8 @@ def test_refusals_of_builders(tmp_path: Path) -> None:
     with pytest.raises(MedhebError, match="Allowed with builder region: global"):
         rows(make.task("region", "b"), one)
     with pytest.raises(MedhebError, match=r"key 'builder' is 'magic'\. Allowed: label"):
-        builder_of(make.task("magic", "b"))
-    outside = Sources([Source(make.inventory("b", make.person("b")), one.last.layout, "2D_Images")])
+        rows(make.task("magic", "b"), one)
+    outside = Sources([Source(make.inventory("b", make.person("b")), one.all[0].layout, "2D_Images")], make.RULES)
     with pytest.raises(MedhebError, match="outside the task's image root 2D_Images"):
         rows(make.task("label", "b", image_root="2D_Images"), outside)
     bare = [make.built_file(f"crops/{index}.png", kind="crop") for index in range(12)]

@@ -77,7 +77,8 @@ def _released_status(run: Run) -> list[Status]:
 # rebuilt
 def sources_of(run: Run, task: Task, sources: Sequence[tuple[Dataset, Inventory]]) -> Sources:
     """What the builders read."""
-    return Sources([Source(inventory, run.layout, task.image_root) for _, inventory in sources])
+    found = [Source(inventory, run.layout, task.image_root, dataset.places) for dataset, inventory in sources]
+    return Sources(found, run.rules, run.protocol)
 
 
 def build_records(task: Task, sources: Sources, seed: int) -> list[Record]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,10 @@ from medheb.core.layout import Layout
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
-from medheb.manifest.released import RELEASED_ID, ReleasedIndex
 from medheb.manifest.model import Model, ModelList
 from medheb.manifest.protocol import Protocol
+from medheb.manifest.released import RELEASED_ID, ReleasedIndex
+from medheb.manifest.rules import IndexRule, load_rules
 from medheb.manifest.task import TASK_COLUMNS, Task
 
 PROTOCOLS = Path("manifests/protocols")
@@ -36,6 +37,7 @@ class Run:
     models: dict[str, Model]
     protocol: Protocol
     released: ReleasedIndex | None = None
+    rules: dict[str, IndexRule] = field(default_factory=dict)
 
     def with_index(self) -> Run:
         """The same run with the released index among its sources, for commands about fetching; itself if it needs none."""
@@ -198,6 +200,7 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         models={key: models[key] for key in chosen_models},
         protocol=validate(Protocol, read_yaml(protocol_path), protocol_path),
         released=_released(config, folder / INDEX_FILE),
+        rules=load_rules(folder),
     )
 
 

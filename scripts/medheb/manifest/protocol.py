@@ -26,4 +26,14 @@ class Protocol(Strict):
         description="remove all characters but word characters, blanks and . , : ; ( ) - from text-text tasks, "
         "as the published parser does (discrepancy 28)"
     )
+    question_pool: Literal["task", "row"] = Field(
+        default="task",
+        description="of a rebuilt index. task: a question is asked against all answers of its task, as the paper says; "
+        "row: against a list of its own, as the published harness ranks (discrepancy 4)",
+    )
+    published_draws: bool = Field(
+        default=False,
+        description="a rebuilt index takes wrong answers that a source's published program drew with one random "
+        "stream, where it has them, instead of drawing each row's by a keyed hash (discrepancy 40)",
+    )
     tie_tolerance: float = Field(ge=0, lt=1e-3, description="cosines closer than this are equal")

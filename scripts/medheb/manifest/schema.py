@@ -19,6 +19,7 @@ from medheb.manifest.dataset import Dataset
 from medheb.manifest.model import ModelList
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.released import ReleasedIndex
+from medheb.manifest.rules import Rules
 from medheb.manifest.task import Task
 
 SCHEMAS: dict[str, type[BaseModel]] = {
@@ -28,6 +29,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "index": ReleasedIndex,
     "models": ModelList,
     "protocol": Protocol,
+    "rules": Rules,
 }
 NOTHING_MORE: Mapping[str, type[BaseModel]] = {}
 HEAD = """\

@@ -1,1 +1,1 @@
-"""Builders: from what sources offer to the records of one task. The registry names them for tasks.tsv."""
+"""Builders, one a family: from what sources offer to the pairs and rows of one task. See ``registry``."""

@@ -1,84 +1,258 @@
-"""Parts that several builders share."""
+"""What the builders of all families share: settings, splits, pairs, and rows in the record format."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
+from medheb.build.splits import drawn_split
 from medheb.core.errors import MedhebError
 from medheb.index.draw import Draw
-from medheb.index.entries import Entry
+from medheb.index.entries import Entry, Select, Sources
 from medheb.index.records import Record
+from medheb.index.text_rules import comparable, honest
+from medheb.manifest.base import Strict
 from medheb.manifest.task import Task
 
-T = TypeVar("T")
 log = logging.getLogger("medheb.index")
+Part = Literal["test", "train"]
 LOCAL_IMAGES = 10
 LOCAL_TEXTS = 30
-MAX_ROWS = 300
+
+
+class RuleOptions(Strict):
+    """Settings that every builder has.
+
+    Args:
+        rows: cap of the test, after sorting, by a keyed hash of each row's name.
+        split: ``given``: the fact ``split`` decides; ``drawn``: 7:3 by a keyed hash of the group; ``none``: all of
+            it is test.
+        test: values of the fact that mean test.
+        train: values that mean training.
+    """
+
+    rows: int = 1000
+    split: Literal["given", "drawn", "none"] = "given"
+    test: tuple[str, ...] = ("test",)
+    train: tuple[str, ...] = ("train",)
+
+
+OptionsT = TypeVar("OptionsT", bound=RuleOptions, covariant=True)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One side of a pair: a text, pictures, or both."""
+
+    text: str = ""
+    entry: Entry | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Equal exactly where a model could not tell two of them apart in earnest."""
+        return comparable(self.text) if self.text else "", self.entry.content if self.entry else ""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A query and what is right for it.
+
+    Args:
+        name: tells the pairs of a task apart, whatever the order of files.
+        query: asked.
+        target: right.
+        groups: units of splitting on both sides, each with its source.
+        kind: class, person or whatever else keeps candidates apart; its meaning is the builder's.
+    """
+
+    name: str
+    query: Shown
+    target: Shown
+    groups: tuple[tuple[str, str], ...] = ()
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Context(Generic[OptionsT]):
+    """All that a builder works with."""
+
+    task: Task
+    sources: Sources
+    draw: Draw
+    options: OptionsT
+    _entries: dict[str, list[Entry]] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """The task, for messages."""
+        return f"task {self.task.task}"
+
+    def entries(self, select: Select, role: str = "all") -> list[Entry]:
+        """Items of the sources of a role, read once."""
+        key = f"{role}|{select!r}"
+        if key not in self._entries:
+            self._entries[key] = [entry for source in self.sources.of(role) for entry in source.entries(select)]
+        return self._entries[key]
+
+    def part(self, facts: Mapping[str, Any], dataset: str, split: str | None, group: str | None) -> Part | None:
+        """``test``, ``train``, or None for what is neither (validation, what no list names)."""
+        options = self.options
+        if options.split == "none":
+            return "test"
+        if options.split == "drawn":
+            if group is None:
+                raise MedhebError(f"{dataset}: {facts}", "has no group to draw a split by", "Mend the recipe")
+            return "test" if drawn_split(self.draw.seed, dataset, group) == "test" else "train"
+        if split in options.test:
+            return "test"
+        return "train" if split in options.train else None
+
+    def part_of(self, entry: Entry) -> Part | None:
+        """Part of a picture or volume; without a group it is its own."""
+        group = entry.known("group") or entry.content
+        return self.part(entry.facts, entry.dataset, entry.known("split"), group)
+
+    def of_part(self, found: Iterable[Entry], part: Part) -> list[Entry]:
+        """Those entries that belong to a part.
+
+        Raises:
+            MedhebError: there are entries, but none for the test.
+        """
+        everything = list(found)
+        kept = [entry for entry in everything if self.part_of(entry) == part]
+        if everything and not kept and part == "test":
+            words = " or ".join(self.options.test)
+            raise MedhebError(
+                self.where,
+                f"finds {len(everything)} items, none of the split {words}",
+                "Set options.split or options.test of its rule, or build the source with its published lists",
+            )
+        return kept
+
+    def needs_pool(self, wanted: str) -> None:
+        """Refuse a pool that the builder cannot serve.
+
+        Raises:
+            MedhebError: the task's pool is another.
+        """
+        if self.task.pool != wanted:
+            raise MedhebError(
+                self.where, f"key 'pool' is '{self.task.pool}'", f"Allowed with builder {self.task.builder}: {wanted}"
+            )
+
+    def left_out(self, count: int, why: str) -> None:
+        """Say how many possible rows a builder left out."""
+        if count:
+            log.info("index %s: left out %d %s", self.task.task, count, why)
+
+    @property
+    def published(self) -> bool:
+        """Take the rows that a source's published program drew, where it has them."""
+        return self.sources.protocol is not None and self.sources.protocol.published_draws
+
+    @property
+    def whole_answer_set(self) -> bool:
+        """A question is asked against all answers of its task, not only those of its row."""
+        return self.sources.protocol is None or self.sources.protocol.question_pool == "task"
+
+    def text(self, text: str) -> str:
+        """A text as rows hold it: as it is if the protocol cleans it later as published, else honestly cleaned."""
+        protocol = self.sources.protocol
+        return text.strip() if protocol is not None and protocol.text_cleaning else honest(text)
+
+
+Pairs = Callable[[Context[Any], Part], Iterable[Pair]]
+Wrong = Callable[[Pair], Sequence[Shown]]
+
+
+def group_of(entry: Entry) -> tuple[str, str]:
+    """Source and unit of splitting of an entry; without a group it is its own."""
+    return entry.dataset, entry.known("group") or entry.content
+
+
+def rows_of(context: Context[Any], pairs: Iterable[Pair], wrong: Callable[[Sequence[Pair]], Wrong]) -> Iterator[Record]:
+    """Rows of the test in the order of their names, at most as many as the rule allows.
+
+    Args:
+        context: of the task.
+        pairs: all possible rows, in any order.
+        wrong: given all of them, returns what finds the wrong candidates of one.
+    """
+    everything = sorted(pairs, key=lambda pair: pair.name)
+    kept = context.draw.subset(everything, context.options.rows, "rows", lambda pair: pair.name)
+    context.left_out(len(everything) - len(kept), f"rows over the cap of {context.options.rows}")
+    find = wrong(everything) if context.task.pool == "local" else _none
+    for pair in kept:
+        yield record(context, pair, [pair.target, *find(pair)])
+
+
+def _none(_: Pair) -> Sequence[Shown]:
+    return ()
+
+
+def unambiguous(pairs: Iterable[Pair]) -> list[Pair]:
+    """The first of all pairs that share query or target: in a common pool each question has one right answer."""
+    queries: set[tuple[str, str]] = set()
+    targets: set[tuple[str, str]] = set()
+    kept = []
+    for pair in sorted(pairs, key=lambda pair: pair.name):
+        if pair.query.key not in queries and pair.target.key not in targets:
+            kept.append(pair)
+            queries.add(pair.query.key)
+            targets.add(pair.target.key)
+    return kept
+
+
+def record(context: Context[Any], pair: Pair, candidates: Sequence[Shown]) -> Record:
+    """A record with the task's instruction, the positive first."""
+    fields: dict[str, Any] = {"qry_inst": context.task.qry_inst, "qry_text": context.text(pair.query.text)}
+    if pair.query.entry is not None:
+        fields |= query_fields(pair.query.entry, context.task.form)
+    texts = tuple(context.text(shown.text) for shown in candidates)
+    shown = [candidate.entry for candidate in candidates if candidate.entry is not None]
+    fields |= {"tgt_text": texts, **(image_targets(shown, context.task.form) if shown else {})}
+    return Record.model_validate(fields)
 
 
 def query_fields(entry: Entry, form: str) -> dict[str, object]:
-    """Query part of a record: one path for an image, the slices and ``video`` for a volume."""
-    if len(entry.paths) == 1 and form != "3d":
+    """Query part of a record: one path for a picture, the slices and ``video`` for a volume."""
+    if form == "3d":
+        return {"qry_img_path": entry.paths, "qry_modality": "image" if len(entry.paths) == 1 else "video"}
+    if len(entry.paths) == 1:
         return {"qry_img_path": entry.paths[0]}
-    return {"qry_img_path": entry.paths, "qry_modality": "image" if len(entry.paths) == 1 else "video"}
+    return {"qry_img_path": entry.paths, "qry_modality": "image"}
 
 
 def image_targets(entries: Sequence[Entry], form: str) -> dict[str, object]:
-    """Candidate part of a record whose candidates are images or volumes, positive first."""
-    texts = tuple("" for _ in entries)
+    """Candidate part of a record whose candidates are pictures or volumes; several crops of one target are nested."""
     if form == "3d":
-        return {"tgt_text": texts, "tgt_img_path": tuple(entry.paths for entry in entries), "tgt_modality": "video"}
-    return {"tgt_text": texts, "tgt_img_path": tuple(entry.paths[0] for entry in entries)}
+        return {"tgt_img_path": tuple(entry.paths for entry in entries), "tgt_modality": "video"}
+    paths = tuple(entry.paths[0] if len(entry.paths) == 1 else entry.paths for entry in entries)
+    several = any(len(entry.paths) > 1 for entry in entries)
+    return {"tgt_img_path": paths, **({"tgt_modality": "image"} if several else {})}
 
 
-def record(task: Task, **fields: object) -> Record:
-    """A record with the task's instruction."""
-    return Record.model_validate({"qry_inst": task.qry_inst, **fields})
+def wrong_texts(
+    context: Context[Any], ordered: Sequence[str], pair: Pair, most: int, never: Iterable[str]
+) -> list[str]:
+    """Drawn texts that differ from the right one, from ``never`` and from each other after normalisation.
 
-
-def first_of_each(items: Iterable[T], key: Callable[[T], str]) -> list[T]:
-    """The first item of each key, in order."""
-    kept: dict[str, T] = {}
-    for item in items:
-        kept.setdefault(key(item), item)
-    return list(kept.values())
-
-
-def log_left_out(task: Task, count: int, why: str) -> None:
-    """Say how many possible rows a builder left out."""
-    if count:
-        log.info("index %s: left out %d %s", task.task, count, why)
-
-
-def confusable(label: str, group: str, other_label: str, other_group: str) -> bool:
-    """True if one label is right wherever the other is: equal, or one is the other's bare group.
-
-    "left kidney" and "right kidney" are different answers; "vertebrae" and "T12 vertebra" are not.
+    Args:
+        context: of the task.
+        ordered: texts in an order that is the same everywhere.
+        pair: the row.
+        most: how many.
+        never: further texts that are right too.
     """
-    return label == other_label or (group == other_group and (label == group or other_label == other_group))
-
-
-def draw_negatives(draw: Draw, wrong: Sequence[Entry], positive: Entry, row: str, fact: str) -> list[Entry]:
-    """Wrong candidates of other content than the positive and than each other, at most one per value of ``fact``.
-
-    Raises:
-        MedhebError: not one entry is left.
-    """
-    classes: dict[str, list[Entry]] = {}
-    for entry in wrong:
-        if entry.content != positive.content:
-            classes.setdefault(entry.fact(fact), []).append(entry)
-    # One picture a class, so that classes with many pictures do not fill the pool.
-    one_each = [draw.one(members, f"{row}|{name}", _path) for name, members in classes.items()]
-    chosen = draw.sample(one_each, len(one_each), row, _path)
-    distinct = first_of_each(chosen, lambda entry: entry.content)[: LOCAL_IMAGES - 1]
-    if not distinct:
-        raise MedhebError(f"task {draw.task}", f"finds no wrong candidate for {row}", "Give a source with more labels")
-    return distinct
-
-
-def _path(entry: Entry) -> str:
-    return entry.paths[0]
+    taken = {comparable(pair.target.text), *map(comparable, never)}
+    chosen: list[str] = []
+    for text in context.draw.pick(ordered, pair.name):
+        if len(chosen) == most:
+            break
+        key = comparable(text)
+        if key not in taken:
+            taken.add(key)
+            chosen.append(text)
+    return chosen

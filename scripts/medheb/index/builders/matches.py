@@ -1,47 +1,91 @@
-"""Builders whose pairs belong together by level or case: ``matched_level`` and ``xray_to_volume``."""
+"""Builder ``matched``: two items that belong together by a case, study or level that the build noted.
+
+The key decides the pair and is never shown to a model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from medheb.core.errors import MedhebError
-from medheb.index.builders.common import LOCAL_IMAGES, first_of_each, image_targets, query_fields, record
-from medheb.index.draw import Draw
-from medheb.index.entries import Entry, Sources, pictures
-from medheb.index.records import Record
-from medheb.manifest.task import Task
+from medheb.index.builders.common import (
+    LOCAL_IMAGES,
+    Context,
+    Pair,
+    Part,
+    RuleOptions,
+    Shown,
+    Wrong,
+    group_of,
+)
+from medheb.index.entries import Entry, Select, distinct
+
+Role = Literal["all", "first", "last"]
 
 
-def _pair(task: Task, draw: Draw, queries: Sequence[Entry], candidates: Sequence[Entry], key: str) -> list[Record]:
-    """One row per query whose ``key`` a candidate shares; negatives (local pools) have other keys."""
-    by_key: dict[str, Entry] = {}
-    for entry in first_of_each(candidates, lambda entry: entry.content):
-        if entry.fact(key) in by_key:
+class MatchOptions(RuleOptions):
+    """Settings of ``matched``.
+
+    Args:
+        query: asked items.
+        target: candidates.
+        key: fact that both share.
+        queries_from: sources of the queries.
+        targets_from: sources of the candidates.
+        candidates: of a local pool.
+    """
+
+    query: Select
+    target: Select
+    key: str
+    queries_from: Role = "all"
+    targets_from: Role = "all"
+    candidates: int = LOCAL_IMAGES
+
+
+def _by_key(context: Context[MatchOptions], part: Part) -> dict[str, Entry]:
+    options = context.options
+    found: dict[str, Entry] = {}
+    for entry in distinct(context.of_part(context.entries(options.target, options.targets_from), part)):
+        if found.setdefault(entry.fact(options.key), entry) is not entry:
             raise MedhebError(
-                f"task {task.task}", f"has two candidates with {key} {entry.fact(key)}", "Choose another builder"
+                context.where,
+                f"has two candidates with {options.key} {entry.fact(options.key)}",
+                "Choose another builder, or narrow options.target",
             )
-        by_key[entry.fact(key)] = entry
-    records = []
-    for query in first_of_each(queries, lambda entry: entry.content):
-        positive = by_key.get(query.fact(key))
-        if positive is None:
+    return found
+
+
+def match_pairs(context: Context[MatchOptions], part: Part) -> Iterator[Pair]:
+    """One pair for every query whose key a candidate shares."""
+    options = context.options
+    targets = _by_key(context, part)
+    queries = distinct(context.of_part(context.entries(options.query, options.queries_from), part))
+    missing = 0
+    for query in queries:
+        target = targets.get(query.fact(options.key))
+        if target is None or target.content == query.content:
+            missing += 1
             continue
-        others: list[Entry] = []
-        if task.pool == "local":
-            wrong = [entry for entry in by_key.values() if entry is not positive]
-            others = draw.sample(wrong, LOCAL_IMAGES - 1, query.paths[0], lambda entry: entry.paths[0])
-        fields = {**query_fields(query, "3d"), **image_targets([positive, *others], "3d")}
-        records.append(record(task, qry_text=task.qry_text, **fields))
-    return records
+        groups = tuple(dict.fromkeys((group_of(query), group_of(target))))
+        yield Pair(query.name, Shown(context.task.qry_text, query), Shown("", target), groups, query.fact(options.key))
+    context.left_out(missing, f"queries without a candidate of their {options.key}")
 
 
-def matched_level(task: Task, sources: Sources, draw: Draw) -> list[Record]:
-    """The slab of the last source at the level of a slab of the others, such as T1 -> CT."""
-    queries = [entry for source in sources.first for entry in source.volumes("slab")]
-    return _pair(task, draw, queries, sources.last.volumes("slab"), "level")
+def match_wrong(context: Context[MatchOptions], _: Sequence[Pair]) -> Wrong:
+    """Drawn candidates of other keys."""
+    ordered = sorted(_by_key(context, "test").items())
 
+    def wrong(pair: Pair) -> list[Shown]:
+        taken = {shown.entry.content for shown in (pair.query, pair.target) if shown.entry is not None}
+        chosen: list[Shown] = []
+        for key, entry in context.draw.pick(ordered, pair.name):
+            if len(chosen) == context.options.candidates - 1:
+                break
+            if key != pair.kind and entry.content not in taken:
+                taken.add(entry.content)
+                chosen.append(Shown("", entry))
+        return chosen
 
-def xray_to_volume(task: Task, sources: Sources, draw: Draw) -> list[Record]:
-    """The CT slab that a radiograph was projected from. Every source gives queries and candidates."""
-    slabs = [entry for source in sources.all for entry in source.volumes("slab")]
-    return _pair(task, draw, pictures(sources.all, "xray"), slabs, "case")
+    return wrong

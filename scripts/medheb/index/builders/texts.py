@@ -1,72 +1,125 @@
-"""Builders whose candidates are longer texts: ``report`` and ``text_pairs``."""
+"""Builder ``text_pairs``: the text that belongs to a text."""
 
 from __future__ import annotations
 
-from medheb.index.builders.common import LOCAL_TEXTS, MAX_ROWS, first_of_each, log_left_out, query_fields, record
-from medheb.index.draw import Draw
-from medheb.index.entries import Sources, TextRow, pictures
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from medheb.core.errors import MedhebError
+from medheb.index.builders.common import LOCAL_TEXTS, Context, Pair, Part, RuleOptions, Shown, Wrong
+from medheb.index.entries import BUILD_AGAIN, Row
 from medheb.index.records import Record
-from medheb.manifest.task import Task
+from medheb.index.text_rules import comparable
 
 
-def report(task: Task, sources: Sources, draw: Draw) -> list[Record]:
-    """The findings line of a slice, among lines of other slices. Queries: all sources but the last.
+class TextOptions(RuleOptions):
+    """Settings of ``text_pairs``.
 
-    Local: at most 30 candidates, the wrong ones from other persons (of any source) if there are any, as neighbouring
-    slices of one person read nearly the same. Slices that share their line or their pixels give one row.
+    Args:
+        kind: of the files with rows for the test.
+        training: of the files with rows for training.
+        query: cell.
+        target: cell.
+        within: cell that wrong texts share with the row, such as the language.
+        candidates: of a local pool.
+        drawn: file of task rows that the source's published program drew; taken as they are where the protocol says so.
     """
-    found = pictures(sources.first, "slice")
-    slices = first_of_each(first_of_each(found, lambda entry: entry.content), lambda entry: entry.fact("text"))
-    log_left_out(task, len(found) - len(slices), "slices that share their findings line or pixels")
-    everyone = pictures(sources.all, "slice")
-    records = []
-    for entry in slices:
-        right = entry.fact("text")
-        others: list[str] = []
-        if task.pool == "local":
-            strangers = [other for other in everyone if other.fact("subject") != entry.fact("subject")]
-            lines = {other.fact("text") for other in strangers or everyone} - {right}
-            others = draw.sample(sorted(lines), LOCAL_TEXTS - 1, entry.paths[0], str)
-        fields = query_fields(entry, task.form)
-        records.append(record(task, qry_text=task.qry_text, tgt_text=(right, *others), **fields))
-    return records
+
+    kind: str = "records"
+    training: str = "training"
+    query: str = "query"
+    target: str = "target"
+    within: str | None = None
+    candidates: int = LOCAL_TEXTS
+    drawn: str | None = None
 
 
-def text_pairs(task: Task, sources: Sources, draw: Draw) -> list[Record]:
-    """The text that belongs to a text: at most 300 drawn rows of all sources.
-
-    Rows whose query or target occurs more than once (white space and case aside) are never drawn, so that there is
-    one right answer. Local: 30 candidates, the others from rows of other groups; global: only the positive.
-    """
-    found = [row for source in sources.all for row in source.text_rows()]
-    rows = _unambiguous(found)
-    log_left_out(task, len(found) - len(rows), "ambiguous rows before the draw")
-    drawn = draw.sample(rows, MAX_ROWS, "rows", lambda row: row.id)
-    records = []
-    for row in sorted(drawn, key=lambda row: row.id):
-        others: list[str] = []
-        if task.pool == "local":
-            wrong = [other for other in rows if other.group != row.group]
-            chosen = draw.sample(wrong, LOCAL_TEXTS - 1, row.id, lambda other: other.id)
-            others = [other.target for other in chosen]
-        records.append(record(task, qry_text=row.query, tgt_text=(row.target, *others)))
-    return records
+def _rows(context: Context[TextOptions], part: Part) -> list[Row]:
+    """Rows of a part. Files of training rows are all training; the others go by their split, or by the rule's."""
+    options = context.options
+    found, tested = [], 0
+    for source in context.sources.all:
+        if part == "train":
+            found += list(source.rows(options.training))
+        for row in source.rows(options.kind):
+            tested += 1
+            # A file of test rows has no other split than its own.
+            split = row.split or "test"
+            if context.part(row.cells, row.dataset, split, row.text("group")) == part:
+                found.append(row)
+    if not tested:
+        names = ", ".join(source.dataset for source in context.sources.all)
+        raise MedhebError(context.where, f"finds no rows of kind '{options.kind}' in {names}", BUILD_AGAIN)
+    return found
 
 
-def _plain(text: str) -> str:
-    return " ".join(text.casefold().split())
+def _name(row: Row) -> str:
+    return f"{row.dataset}/{row.text('id')}"
 
 
-def _unambiguous(rows: list[TextRow]) -> list[TextRow]:
-    queries: dict[str, int] = {}
-    targets: dict[str, int] = {}
-    for row in rows:
-        queries[_plain(row.query)] = queries.get(_plain(row.query), 0) + 1
-        targets[_plain(row.target)] = targets.get(_plain(row.target), 0) + 1
+def _single(rows: Sequence[Row], options: TextOptions) -> list[Row]:
+    """Rows whose query and target occur once each and differ, so that there is one right answer."""
+    queries = Counter(comparable(row.text(options.query)) for row in rows)
+    targets = Counter(comparable(row.text(options.target)) for row in rows)
     return [
         row
         for row in rows
-        if queries[_plain(row.query)] == 1
-        and targets[_plain(row.target)] == 1
-        and _plain(row.query) != _plain(row.target)
+        if queries[comparable(row.text(options.query))] == 1
+        and targets[comparable(row.text(options.target))] == 1
+        and comparable(row.text(options.query)) != comparable(row.text(options.target))
     ]
+
+
+def text_pairs(context: Context[TextOptions], part: Part) -> Iterator[Pair]:
+    """Query and target of every row; ambiguous rows are no test rows."""
+    options = context.options
+    found = _rows(context, part)
+    rows = _single(found, options) if part == "test" else found
+    context.left_out(len(found) - len(rows), "rows whose query or target is that of another row")
+    for row in rows:
+        query, target = Shown(row.text(options.query)), Shown(row.text(options.target))
+        kind = "\0".join((row.text(options.within) if options.within else "", row.dataset, row.text("group")))
+        yield Pair(_name(row), query, target, ((row.dataset, row.text("group")),), kind)
+
+
+def text_wrong(context: Context[TextOptions], pairs: Sequence[Pair]) -> Wrong:
+    """Targets of rows of other groups (and of the same language, say)."""
+    pools: dict[str, list[Pair]] = defaultdict(list)
+    for pair in sorted(pairs, key=lambda pair: pair.name):
+        pools[pair.kind.partition("\0")[0]].append(pair)
+
+    def wrong(pair: Pair) -> list[Shown]:
+        taken = {comparable(pair.target.text), comparable(pair.query.text)}
+        chosen: list[Shown] = []
+        for other in context.draw.pick(pools[pair.kind.partition("\0")[0]], pair.name):
+            if len(chosen) == context.options.candidates - 1:
+                break
+            key = comparable(other.target.text)
+            if other.kind != pair.kind and key not in taken:
+                taken.add(key)
+                chosen.append(other.target)
+        return chosen
+
+    return wrong
+
+
+def published_records(context: Context[TextOptions]) -> list[Record] | None:
+    """The rows that the published program drew, cut to the cap; None where the protocol or the rule has none.
+
+    Raises:
+        MedhebError: the protocol asks for them and the source was built without.
+    """
+    path = context.options.drawn
+    if path is None or not context.published:
+        return None
+    found: list[Record] = []
+    for source in context.sources.all:
+        files = [file for file in source.inventory.files if file.path == path]
+        if not files:
+            raise MedhebError(
+                context.where, f"finds no {path}, the rows of the published program", f"{BUILD_AGAIN}, under release"
+            )
+        rows = json.loads(source.read(files[0]))
+        found += [Record.model_validate({**row, "qry_inst": context.task.qry_inst}) for row in rows]
+    return context.draw.subset(found, context.options.rows, "rows", lambda row: f"{row.qry_text}\0{row.tgt_text[0]}")
