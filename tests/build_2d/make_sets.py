@@ -223,6 +223,9 @@ LAYERS: dict[str, Callable[[Path, int], None]] = {
 }
 
 
+ONE_OF_EACH_RECIPE = {"pathmnist", "isic_2018", "kvasir_seg", "pannuke", "roco_vqa", "usdata"}
+
+
 def main() -> None:
     """Build every source from files in the other order, once with two workers, and print the roots."""
     from making import built, root
@@ -232,7 +235,9 @@ def main() -> None:
     for name, lay in LAYERS.items():
         lay(top / "in" / name, -1)
         roots[f"{name} release"] = root(built(name, top / "in" / name, top / "release", "release"))
-        roots[f"{name} corrected"] = root(built(name, top / "in" / name, top / "corrected", "corrected", workers=2))
+        workers = 2 if name in ONE_OF_EACH_RECIPE else 1  # starting workers is what takes the time
+        made = built(name, top / "in" / name, top / "corrected", "corrected", workers)
+        roots[f"{name} corrected"] = root(made)
     print(json.dumps(roots))
 
 

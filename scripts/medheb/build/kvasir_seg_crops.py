@@ -103,7 +103,7 @@ def units(source: Source) -> Sequence[Unit]:
     """Blocks of pictures in the order of their ids.
 
     Raises:
-        MedhebError: no box file, one that is not a table of ids, or for ``release`` no published list.
+        MedhebError: no box file, one that is not a table of ids, a damaged list, or for ``release`` none.
     """
     options = source.options(Options)
     download = Download(source, options)
@@ -112,6 +112,7 @@ def units(source: Source) -> Sequence[Unit]:
     content = read_json_file(download.boxes)
     if not isinstance(content, dict):
         raise MedhebError(download.boxes, "is no table of picture ids", "Get the publisher's own file")
+    _ = download.splits
     names = sorted(content)
     return [
         Unit(f"pictures from {names[start]}", {name: content[name] for name in names[start : start + PICTURES_A_UNIT]})

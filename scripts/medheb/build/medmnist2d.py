@@ -175,7 +175,7 @@ def _class_numbers(labels: StoredSlices, options: Options) -> Iterator[tuple[int
     values = labels.array().reshape(labels.count, -1)
     width = len(options.labels) if options.multi_label else 1
     if values.shape[1] != width or values.dtype.kind not in "iub":
-        fault = f"has {values.shape[1]} labels of {values.dtype} a row where {width} whole numbers should be"
+        fault = f"has {values.shape[1]} labels of {labels.dtype} a row where {width} whole numbers should be"
         raise MedhebError(labels.where, fault, "Check recipe.options of the manifest: labels, multi_label")
     if not options.multi_label:
         yield from ((int(number),) for number in values[:, 0])

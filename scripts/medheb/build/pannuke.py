@@ -103,9 +103,10 @@ def units(source: Source) -> Sequence[Unit]:
     """Row groups of all tables; what is missing or damaged is a unit that says so.
 
     Raises:
-        MedhebError: there is no table, or two tables would get one name.
+        MedhebError: there is no table, two tables would get one name, or the published list is damaged.
     """
     layout = Layout(source, source.options(Options))
+    _ = layout.splits
     data = layout.root / layout.options.data
     tables = {table_tag(path.relative_to(data)): path for path in sorted(data.rglob("*.parquet"))}
     if len(tables) < sum(1 for _ in data.rglob("*.parquet")):

@@ -130,6 +130,9 @@ def _refusal(content: bytes, where: str | Path, error: BaseException) -> MedhebE
         return MedhebError(where, "is a DICOM file, not a plain picture", "Give it where DICOM files are expected")
     if not content.strip(b"\x00"):
         return MedhebError(where, f"holds {len(content)} zero bytes only", GET_AGAIN)
+    if isinstance(error, Image.DecompressionBombError):
+        fault = "declares far more pixels than any real picture has: a decompression bomb"
+        return MedhebError(where, fault, "Take it out of the source, and report it to the publisher")
     if isinstance(error, UnidentifiedImageError):
         known = ", ".join(SUFFIXES)
         return MedhebError(where, "is not a picture, or its first bytes are damaged", f"Readable: {known}. {GET_AGAIN}")
