@@ -22,6 +22,7 @@ from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
+from medheb.manifest.released import RELEASED_ID
 from medheb.manifest.task import Task
 from medheb.models.load import vector_settings
 
@@ -52,6 +53,7 @@ class Plan:
         except MedhebError as error:
             # Snakemake shows the message of its own error without a traceback.
             raise WorkflowError(str(error)) from None
+        self._sources = self.run.with_index().datasets
         options = [part for path in files for part in ("--config", str(path))]
         options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
         self._options = options
@@ -75,7 +77,7 @@ class Plan:
         from medheb.fetch.plan import make_plan, require_room
         from medheb.fetch.plan_table import totals
 
-        plan = make_plan(self.run)
+        plan = make_plan(self.run.with_index())
         command = shlex.join(["medheb", *self._options, "plan"])
         lines = [f"Downloads of {len(plan.sources)} sources (each source: {command})", *totals(plan)]
         try:
@@ -89,6 +91,11 @@ class Plan:
     def datasets(self) -> list[str]:
         """Sources of this run."""
         return list(self.run.datasets)
+
+    @property
+    def fetched(self) -> list[str]:
+        """Sources of this run, and the released index if it uses that."""
+        return list(self._sources)
 
     @property
     def tasks(self) -> list[str]:
@@ -112,7 +119,7 @@ class Plan:
     # parameters: what of the manifests decides a step's result
     def fetch_settings(self, dataset: str) -> str:
         """Host, files and unpack rules of a source."""
-        manifest = self.run.datasets[dataset]
+        manifest = self._sources[dataset]
         return json_digest(
             manifest.model_dump(mode="json", exclude_defaults=True, include={"host", "files", "unpack"})
         )[:16]
@@ -152,11 +159,12 @@ class Plan:
         return [str(self.run.layout.source_status(name)) for name in names]
 
     def index_settings(self, index: str) -> str:
-        """Row of the task table and the sampling seed."""
+        """Row of the task table, the sampling seed, and which index is used."""
         return json_digest(
             [
                 self._by_index(index).model_dump(mode="json", exclude_defaults=True, exclude={"note"}),
                 self.run.config.seed,
+                self.run.released.by_case if self.run.released else None,
             ]
         )[:16]
 
@@ -202,6 +210,11 @@ class Plan:
     def inventories_of_index(self, index: str) -> list[str]:
         """Inventories of a task's sources."""
         return [self.inventory(source) for source in self._by_index(index).sources]
+
+    def index_inputs(self, index: str) -> list[str]:
+        """Inventories of a task's sources, and the outcome of fetching the released index if the run uses it."""
+        fetched = [str(self.run.layout.source_status(RELEASED_ID))] if self.run.released else []
+        return self.inventories_of_index(index) + fetched
 
     def inventories_for_bridge(self, model: str) -> list[str]:
         """Inventories of a bridge's training sources."""

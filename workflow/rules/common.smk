@@ -19,7 +19,7 @@ if workflow.output_settings.dryrun:
 
 
 wildcard_constraints:
-    dataset="|".join(PLAN.datasets),
+    dataset="|".join(PLAN.fetched),
     images="|".join(sorted({PLAN.images_folder(dataset) for dataset in PLAN.datasets})),
     task="|".join(PLAN.tasks),
     group="|".join(re.escape(group) for group in PLAN.groups),

@@ -1,12 +1,13 @@
-# index: inventories become a task JSON in the published record format
+# index: inventories, or the released index, become a task JSON in the published record format
 
 
 rule build_index:
     """Build one task JSON; a blocked source gives an empty list and the reason beside it."""
     input:
-        lambda wildcards: PLAN.inventories_of_index(f"{wildcards.index}.json"),
+        lambda wildcards: PLAN.index_inputs(f"{wildcards.index}.json"),
     output:
         index=f"{BENCHMARK}/{{index}}.json",
+        quality=f"{BENCHMARK}/{{index}}.quality.json",
         status=f"{BENCHMARK}/{{index}}.status.json",
     log:
         f"{RESULTS}/logs/index/{{index}}.log",
@@ -16,7 +17,7 @@ rule build_index:
         "../../envs/core.yaml"
     threads: 1
     resources:
-        mem_mb=1000,
+        mem_mb=2000,
         runtime=30,
     params:
         settings=lambda wildcards: PLAN.index_settings(f"{wildcards.index}.json"),
