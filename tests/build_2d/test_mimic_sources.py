@@ -16,16 +16,30 @@ from medheb.audit.roots import write_roots
 from medheb.audit.verify import verify
 from medheb.build.mimic_cxr_lt import Labelled, published_draw, quotas
 from medheb.build.report_sections import first_of, sections_of
+from medheb.build.run import build_images
 from medheb.build.work import MARKERS
 from medheb.cli import app
+from medheb.core.digests import pixel_digest, sha256_file
 from medheb.core.errors import MedhebError
+from medheb.core.files import write_json
 from medheb.core.layout import Layout
+from medheb.core.status import OK, write_status
+from medheb.fetch.located import local_copy_file
 from medheb.manifest.config import Config
 from medheb.manifest.load import Run
 from medheb.manifest.protocol import Protocol
 
 QUESTIONS = ["study_id", "question_type", "question", "answer"]
 LABELS = make.LT_LABELS
+LINKS = {"files": "files", "p10": "files/p10"}
+PROTOCOL = Protocol(
+    name="corrected",
+    title="test",
+    ties="expected",
+    candidate_identity="content",
+    text_cleaning=False,
+    tie_tolerance=1e-6,
+)
 LT = [*make.LT, *LABELS]
 
 
@@ -51,18 +65,42 @@ def test_reports_come_with_their_first_frontal_picture(mimic: Path, tmp_path: Pa
     assert len(make.rows(folder / "selection" / "test.jsonl")) == 3
 
 
-def test_linked_files_have_their_own_digests_and_survive_failures(mimic: Path, tmp_path: Path) -> None:
-    originals = {path: path.read_bytes() for path in mimic.rglob("*.jpg")}
+def test_linked_files_have_the_digests_of_the_originals(mimic: Path, tmp_path: Path) -> None:
     inventory = make.build("mimic_cxr", mimic, tmp_path / "out")
     picture = inventory.of_kind("xray")[0]
     (original,) = mimic.rglob(Path(picture.path).name)
     assert picture.bytes == original.stat().st_size
-    assert picture.content.startswith("pix1:")
-    # A build that was cut off after its links: the next one must not reach through them.
-    target = tmp_path / "out" / "2D_Images" / "MIMIC-CXR-Report"
-    assert not (target / MARKERS).exists()
-    make.build("mimic_cxr", mimic, tmp_path / "out")
+    assert picture.sha256 == sha256_file(original)
+    assert picture.content == pixel_digest(original.read_bytes())
+    assert inventory.links == {name: f"../mimic_original/2.0.0/{path}" for name, path in LINKS.items()}
+
+
+def test_a_build_cut_off_after_its_links_never_reaches_through_them(
+    mimic: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    originals = {path: path.read_bytes() for path in mimic.rglob("*.jpg")}
+    with monkeypatch.context() as patched:
+        patched.setattr("medheb.build.run.write_inventory", stop)
+        with pytest.raises(KeyboardInterrupt):
+            make.build("mimic_cxr", mimic, tmp_path / "out")
+    (staging,) = (tmp_path / "out" / "2D_Images").glob(".MIMIC-CXR-Report.part.*")
+    assert (staging / "files").is_symlink()
+    for marker in (staging / MARKERS).iterdir():
+        marker.unlink()
+    monkeypatch.setattr("medheb.build.mimic_cxr.Output.records", stop_with_refusal)
+    with pytest.raises(MedhebError, match="gave no files"):
+        make.build("mimic_cxr", mimic, tmp_path / "out")
+    monkeypatch.undo()
+    assert len(make.build("mimic_cxr", mimic, tmp_path / "out").of_kind("xray")) == 3
     assert {path: path.read_bytes() for path in mimic.rglob("*.jpg")} == originals
+
+
+def stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def stop_with_refusal(*_: object, **__: object) -> None:
+    raise MedhebError("a unit", "fails after it listed its pictures", "none")
 
 
 def test_a_missing_report_or_picture_leaves_out_its_study_only(mimic: Path, tmp_path: Path) -> None:
@@ -252,15 +290,7 @@ def test_nothing_that_tells_a_case_is_printed_or_logged(
 def test_an_audit_reads_through_the_links_and_notices_a_moved_one(mimic: Path, tmp_path: Path) -> None:
     make.build("mimic_cxr", mimic, tmp_path / "MedHEB")
     layout = Layout(tmp_path / "sources", tmp_path / "MedHEB", tmp_path / "results")
-    protocol = Protocol(
-        name="corrected",
-        title="test",
-        ties="expected",
-        candidate_identity="content",
-        text_cleaning=False,
-        tie_tolerance=1e-6,
-    )
-    run = Run(Config(), layout, {"mimic_cxr": make.manifest("mimic_cxr")}, {}, {}, protocol)
+    run = Run(Config(), layout, {"mimic_cxr": make.manifest("mimic_cxr")}, {}, {}, PROTOCOL)
     record_digests(run, "mimic_cxr")
     write_roots(run)
     (unit, *_) = verify(run, "mimic_cxr", workers=1).units
@@ -287,3 +317,27 @@ def test_a_picture_of_four_inks(mimic: Path, tmp_path: Path) -> None:
     assert not corrected.refusals
     with Image.open(tmp_path / "corrected" / "2D_Images" / "ChestImagrome" / "gold_crop" / "bb1_0_0.png") as crop:
         assert crop.mode == "RGB"
+
+
+def test_within_a_run_pictures_come_from_the_verified_copy(mimic: Path, tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "sources", tmp_path / "MedHEB", tmp_path / "results")
+    datasets = {name: make.manifest(name) for name in ("mimic_cxr", "mimic_cxr_vqa")}
+    run = Run(Config(local_copies={"mimic_cxr": str(mimic)}), layout, datasets, {}, {}, PROTOCOL)
+    for name in datasets:
+        write_status(layout.source_status(name), OK)
+    projects = []
+    for slug in ("mimic-cxr-jpg", "mimic-cxr"):
+        root = str(mimic / "files" / slug / "2.0.0")
+        counts = {"slug": slug, "version": "2.0.0", "listed": 1, "checked": 1, "counts": {"ok": 1}, "bytes": 1}
+        projects.append({"root": root, "layout": "wget", "list_sha256": None, **counts})
+    write_json(
+        local_copy_file(layout, "mimic_cxr"),
+        {"schema_version": 1, "dataset": "mimic_cxr", "full": False, "notes": [], "also": projects[1:], **projects[0]},
+    )
+    lines = [[50000001, "presence", "question?", "yes"]]
+    make.put_table(layout.source_files("mimic_cxr_vqa") / "medical_cxr_vqa_questions.csv", QUESTIONS, lines)
+    for name, folder in (("mimic_cxr", "MIMIC-CXR-Report"), ("mimic_cxr_vqa", "MIMIC-CXR-VQA")):
+        assert build_images(run, name).ok
+        assert (layout.benchmark / "2D_Images" / folder / "files/p10/p10001000/s50000001/cc1.jpg").is_file()
+    shared = layout.benchmark / "2D_Images" / "mimic_original" / "2.0.0" / "files"
+    assert shared.readlink() == mimic / "files" / "mimic-cxr-jpg" / "2.0.0" / "files"
