@@ -12,9 +12,10 @@ from scipy import ndimage
 
 from medheb.core.errors import MedhebError
 from medheb.imaging.drr.beam import Beam, interpolate, load_beam, spectra
-from medheb.imaging.drr.cone import _aligned, _oblique, areal_density
+from medheb.imaging.drr.cone import _aligned, areal_density
 from medheb.imaging.drr.geometry import Geometry, View, middle
 from medheb.imaging.drr.normalise import attenuation, neglog, picture
+from medheb.imaging.drr.oblique import march
 from medheb.imaging.drr.parity import compare, small_body, small_geometry
 from medheb.imaging.drr.preparation import check_grid, check_hu, materials
 from medheb.imaging.nifti import read_nifti
@@ -132,9 +133,9 @@ def test_turned_grids_are_projected_as_straight_ones(view: View) -> None:
     volume = small_body(40)
     geometry = small_geometry(view, 48)
     straight = _aligned(volume, geometry, middle(volume))
-    march = _oblique(volume, geometry, middle(volume))
+    turned = march(volume, geometry, middle(volume))
     beam = load_beam()
-    pictures = [neglog(beam.intensity(areal / 10)) for areal in (straight, march)]
+    pictures = [neglog(beam.intensity(areal / 10)) for areal in (straight, turned)]
     assert np.abs(pictures[0] - pictures[1]).max() * 255 <= 1
 
 

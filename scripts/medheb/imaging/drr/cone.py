@@ -16,13 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from medheb.core.errors import MedhebError
-from medheb.imaging.drr.geometry import Geometry, Vector, middle
-from medheb.imaging.drr.preparation import Float32, check_grid, check_hu, materials
-from medheb.imaging.volume import Array, Volume
+from medheb.imaging.drr.geometry import Geometry, Vector, corners, middle
+from medheb.imaging.drr.oblique import march
+from medheb.imaging.drr.preparation import AIR, Float32, check_grid, check_hu, materials, soft_from_all
+from medheb.imaging.volume import Volume
 
 RIM = 2  # voxels of air around the volume
-AIR = -1000
-OBLIQUE_STEP = 0.5  # of the smallest voxel side
 PART = 64  # pixels whose rows are worked on at once
 Index = npt.NDArray[np.intp]
 
@@ -41,24 +40,16 @@ def areal_density(volume: Volume, geometry: Geometry) -> Float32:
     aligned = check_grid(volume)
     centre = middle(volume)
     source = geometry.source(centre)
-    depths = _corners(volume)[1]
+    depths = corners(volume)[1]
     if depths.min() <= source[1] <= depths.max():
         raise MedhebError(
             volume.where, f"is {np.ptp(depths):.0f} mm deep and reaches the X-ray tube", "Move the tube away from it"
         )
-    summed = _aligned(volume, geometry, centre) if aligned else _oblique(volume, geometry, centre)
+    summed = _aligned(volume, geometry, centre) if aligned else march(volume, geometry, centre)
     across = (geometry.offsets() / geometry.source_to_detector_mm) ** 2
     slant = np.sqrt(1 + across[:, None] + across[None, :]).astype(np.float32)
     summed *= slant / np.float32(10)  # mm to cm
     return summed
-
-
-def _corners(volume: Volume) -> Vector:
-    """World positions (3, 8) of the outermost voxel corners."""
-    last = np.array(volume.shape) - 0.5
-    grid = np.stack(np.meshgrid(*([-0.5, end] for end in last), indexing="ij")).reshape(3, -1)
-    corners: Vector = volume.affine[:3, :3] @ grid + volume.affine[:3, 3:]
-    return corners
 
 
 class _Axis:
@@ -119,7 +110,7 @@ def _aligned(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
         for part in columns.parts():
             _add(target[:, part], *(columns.lay_out(line, part, room) for line, room in zip(lines, work, strict=True)))
     summed *= np.float32(dy)
-    return _soft_from_all(np.ascontiguousarray(summed.transpose(0, 2, 1)))
+    return soft_from_all(np.ascontiguousarray(summed.transpose(0, 2, 1)))
 
 
 def _add(target: Float32, density: Float32, bone: Float32, air: Float32) -> None:
@@ -129,56 +120,3 @@ def _add(target: Float32, density: Float32, bone: Float32, air: Float32) -> None
     target[0] += air
     target[1] += bone
     target[2] += density
-
-
-def _soft_from_all(summed: Float32) -> Float32:
-    """Air, bone and all (3, ...) to air, bone and the rest, which is soft tissue; in place."""
-    summed[2] -= summed[0]
-    summed[2] -= summed[1]
-    np.maximum(summed[2], np.float32(0), out=summed[2])
-    return summed
-
-
-def _oblique(volume: Volume, geometry: Geometry, centre: Vector) -> Float32:
-    """The same for a grid that is turned against the body's axes: planes through it, eight voxels a point."""
-    padded = np.pad(volume.array, RIM, constant_values=AIR)
-    inverse = np.linalg.inv(volume.affine)
-    source, offsets = geometry.source(centre), geometry.offsets()
-    low, high = (edge(_corners(volume), axis=1) for edge in (np.min, np.max))
-    rim = RIM * max(volume.spacing)
-    step = OBLIQUE_STEP * min(volume.spacing)
-    depths = np.arange(low[1] - rim, high[1] + rim, step) + step / 2
-    summed = np.zeros((3, geometry.pixels, geometry.pixels), dtype=np.float32)
-    for depth in depths:
-        scale = abs(depth - source[1]) / geometry.source_to_detector_mm
-        x, z = centre[0] - offsets * scale, centre[2] - offsets * scale
-        # Voxel position of every pixel of the plane, (3, rows, columns): one constant and two straight terms.
-        position = (
-            (inverse[:3, 1] * depth + inverse[:3, 3] + RIM)[:, None, None]
-            + inverse[:3, 2][:, None, None] * z[None, :, None]
-            + inverse[:3, 0][:, None, None] * x[None, None, :]
-        )
-        sizes = np.array(padded.shape)[:, None, None]
-        inside = ((position >= -0.5) & (position <= sizes - 0.5)).all(axis=0)
-        if inside.any():
-            part = np.zeros((3, int(inside.sum())), dtype=np.float32)
-            _add(part, *_at(padded, position[:, inside]))
-            summed[:, inside] += part
-    summed *= np.float32(step)
-    return _soft_from_all(summed)
-
-
-def _at(padded: Array, position: Vector) -> Float32:
-    """Density and shares of bone and air at voxel positions (3, n), interpolated between the eight nearest; (3, n)."""
-    last = np.array(padded.shape)[:, None] - 1
-    position = np.clip(position, 0, last)
-    first = np.minimum(position.astype(np.intp), last - 1)
-    part = (position - first).astype(np.float32)
-    found = np.zeros(position.shape, dtype=np.float32)
-    for corner in np.ndindex(2, 2, 2):
-        weight = np.ones(position.shape[1], dtype=np.float32)
-        for axis, far in enumerate(corner):
-            weight *= part[axis] if far else 1 - part[axis]
-        hu = padded[tuple(first[axis] + far for axis, far in enumerate(corner))]
-        found += materials(hu) * weight
-    return found

@@ -121,3 +121,11 @@ def middle(volume: Volume) -> Vector:
     last = np.array(volume.shape, dtype=np.float64) - 1
     place: Vector = volume.affine[:3, :3] @ (last / 2) + volume.affine[:3, 3]
     return place
+
+
+def corners(volume: Volume) -> Vector:
+    """World positions (3, 8) of the outermost corners of the outermost voxels."""
+    ends = [(-0.5, length - 0.5) for length in volume.shape]
+    grid = np.stack(np.meshgrid(*ends, indexing="ij")).reshape(3, -1)
+    places: Vector = volume.affine[:3, :3] @ grid + volume.affine[:3, 3:]
+    return places

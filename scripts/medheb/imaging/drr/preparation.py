@@ -10,6 +10,7 @@ from medheb.imaging.hounsfield import HounsfieldCheck
 from medheb.imaging.volume import GRID_TOLERANCE_MM, Array, Volume
 
 CHECKED_PLANES = 64
+AIR = -1000  # HU of what lies around a volume
 HU_RANGE = (-1024, 3071)
 SHEAR_TOLERANCE = 1e-3
 
@@ -81,3 +82,11 @@ def materials(hu: Array, out: Float32 | None = None) -> Float32:
     np.greater(hu, BONE_ABOVE_HU, out=bone)
     np.less_equal(hu, AIR_UP_TO_HU, out=air)
     return out
+
+
+def soft_from_all(summed: Float32) -> Float32:
+    """Air, bone and all (3, ...) to air, bone and the rest, which is soft tissue; in place."""
+    summed[2] -= summed[0]
+    summed[2] -= summed[1]
+    np.maximum(summed[2], np.float32(0), out=summed[2])
+    return summed
