@@ -34,6 +34,7 @@ from medheb.build.slices import (
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import SEARCH_DEPTH, Source
 from medheb.build.tables import read_json_file, read_text
+from medheb.build.volume_texts import built_volumes, texts_of_cases, write_records
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
 
@@ -154,7 +155,11 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     fixes = Counter({str(file.facts["case"]): str(file.facts["fix_v4"]) for file in files}.values())
     counts = ", ".join(f"{word} {count}" for word, count in sorted(fixes.items()))
     out.note(f"replacements of the archive FIX-V4, by cases: {counts}")
-    if _test_cases(source, source.options(Options)) is None:
+    options = source.options(Options)
+    cases, built = re.compile(options.cases), built_volumes(files)
+    impressions = [folder / options.impressions for folder in source.folders_with(options.impressions)[:1]]
+    write_records(out, "reports.jsonl", "reports", impressions, lambda path: texts_of_cases(path, cases, built))
+    if _test_cases(source, options) is None:
         out.note("the copy lacks the reports' split, so all cases are built and count as test")
 
 

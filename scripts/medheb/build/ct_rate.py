@@ -18,7 +18,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from medheb.build.inventory import Fact
+from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.slices import (
@@ -27,14 +27,15 @@ from medheb.build.slices import (
     axial_slices,
     claimed_twice,
     facts_of,
-    finish,
     folders_in,
     open_volume,
     require_use,
     write_ct,
 )
+from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.build.tables import read_table, read_text
+from medheb.build.volume_texts import built_volumes, ct_questions, ct_reports, write_records
 from medheb.core.errors import MedhebError
 from medheb.imaging.axial import Each
 from medheb.imaging.drr.geometry import Geometry, View
@@ -59,6 +60,8 @@ class Part(Strict):
         scans: table of all volumes: what it lists and the copy lacks is reported.
         labels: table of labels, one column each.
         no_chest: list of volumes that show no chest.
+        reports: table of reports.
+        questions: JSON of questions and answers.
     """
 
     volumes: str
@@ -67,6 +70,8 @@ class Part(Strict):
     scans: RelativePath
     labels: RelativePath
     no_chest: RelativePath
+    reports: RelativePath
+    questions: RelativePath
 
 
 class Options(Strict):
@@ -78,6 +83,7 @@ class Options(Strict):
         intercepts: rescale intercepts of the scanners.
         assumed_axes: of a volume whose header does not say how it lies.
         view: of the X-ray, for the projectors that have one.
+        no_text: what stands in a report's cell without a text.
     """
 
     parts: dict[str, Part]
@@ -85,14 +91,20 @@ class Options(Strict):
     intercepts: tuple[int, ...]
     assumed_axes: str = Field(pattern="^[LRAPIS]{3}$")
     view: View
+    no_text: str
+
+
+def _root(source: Source, options: Options) -> Path:
+    """The folder that holds the volumes' folders, with the tables beside them."""
+    return source.folder_with(*(part.volumes for part in options.parts.values()))
 
 
 def units(source: Source) -> Sequence[Unit]:
     """A scan's first reconstruction a unit."""
-    parts = source.options(Options).parts
-    root = source.folder_with(*(part.volumes for part in parts.values()))
+    options = source.options(Options)
+    root = _root(source, options)
     found: list[Unit] = []
-    for split, part in sorted(parts.items()):
+    for split, part in sorted(options.parts.items()):
         if (root / part.volumes).is_dir():
             found += _scans(split, root / part.volumes, _listed_scans(root / part.scans))
     return found
@@ -188,7 +200,8 @@ def _projection(source: Source, volume: StoredVolume, options: Options) -> tuple
     The published script sums along the second stored axis, whatever that is; ``corrected`` turns other orders first.
     """
     if source.projector == "release" and (source.release or volume.axis_codes in {"LPS", None}):
-        published = ReleaseProjection((*volume.shape[:2], volume.shape[2]), volume.spacing, volume.where)
+        x, y, z = volume.shape
+        published = ReleaseProjection((x, y, z), volume.spacing, volume.where)
         return published.add, lambda: Xray(published.picture(), release_sidecar())
     gathered = GatheredVolume(volume, options.assumed_axes)
     settings = XraySettings(Geometry(view=options.view))
@@ -208,6 +221,18 @@ def _write_xray(out: Output, path: str, made: Xray, facts: dict[str, Fact]) -> N
         projection=json.dumps(sidecar, sort_keys=True),
         **own,
     )
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Lists, counts, reports and questions."""
+    finish_slices(source, files, out)
+    options = source.options(Options)
+    root, built = _root(source, options), built_volumes(files)
+    parts = [part for part in options.parts.values() if (root / part.volumes).is_dir()]
+    reports = [root / part.reports for part in parts]
+    write_records(out, "reports.jsonl", "reports", reports, lambda path: ct_reports(path, built, options.no_text))
+    questions = [root / part.questions for part in parts]
+    write_records(out, "questions.jsonl", "questions", questions, lambda path: ct_questions(path, built))
 
 
 RECIPE = Recipe(build, units, finish)

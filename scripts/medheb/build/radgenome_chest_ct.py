@@ -12,22 +12,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from medheb.build.inventory import Fact
+from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.slices import (
     Window,
     claimed_twice,
     facts_of,
-    finish,
     open_volume,
     require_use,
     walk,
     write_ct,
 )
+from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
+from medheb.build.volume_texts import built_volumes, region_reports, table_questions, write_records
 from medheb.imaging.axial import AxialSlices
 from medheb.manifest.base import RelativePath, Strict
 
@@ -35,10 +37,19 @@ SUFFIX = "_1.nii.gz"
 
 
 class Part(Strict):
-    """One split: ``volumes``, a folder of the download, and ``slices``, the image folder."""
+    """One split: ``volumes``, a folder of the download, ``slices``, the image folder, and how its tables begin."""
 
     volumes: str
     slices: RelativePath
+    tables: RelativePath
+
+
+class Question(Strict):
+    """How a table becomes questions: end of its name, text with ``{Column}`` for a cell, column of the answer."""
+
+    table: str
+    question: str
+    answer: str
 
 
 class Options(Strict):
@@ -48,19 +59,28 @@ class Options(Strict):
         parts: by split.
         window: of the slices.
         intercepts: rescale intercepts of the scanners.
+        reports: end of the name of the table of sentences.
+        questions: by kind.
     """
 
     parts: dict[str, Part]
     window: Window
     intercepts: tuple[int, ...]
+    reports: str
+    questions: dict[str, Question]
+
+
+def _root(source: Source, options: Options) -> Path:
+    """The folder that holds the volumes' folders."""
+    return source.folder_with(*(part.volumes for part in options.parts.values()))
 
 
 def units(source: Source) -> Sequence[Unit]:
     """A folder with a first reconstruction a unit."""
-    parts = source.options(Options).parts
-    root = source.folder_with(*(part.volumes for part in parts.values()))
+    options = source.options(Options)
+    root = _root(source, options)
     found: list[Unit] = []
-    for split, part in sorted(parts.items()):
+    for split, part in sorted(options.parts.items()):
         found += _folders(split, root / part.volumes)
     return found
 
@@ -98,6 +118,20 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     }
     folder = options.parts[split].slices + ("" if place == "." else f"/{place}")
     write_ct(source, out, folder, slices, options.window, options.intercepts, facts)
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Lists, counts, reports and questions."""
+    finish_slices(source, files, out)
+    options, built = source.options(Options), built_volumes(files, "study")
+    root = _root(source, options)
+    tables = [root / part.tables for part in options.parts.values() if (root / part.volumes).is_dir()]
+    reports = [table.with_name(table.name + options.reports) for table in tables]
+    write_records(out, "reports.jsonl", "reports", reports, lambda path: region_reports(path, built))
+    for kind, own in options.questions.items():
+        asked = partial(table_questions, kind=kind, question=own.question, answer=own.answer, built=built)
+        named = [table.with_name(table.name + own.table) for table in tables]
+        write_records(out, f"questions/{kind}.jsonl", "questions", named, asked)
 
 
 RECIPE = Recipe(build, units, finish)
