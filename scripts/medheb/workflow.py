@@ -159,12 +159,16 @@ class Plan:
         return [str(self.run.layout.source_status(name)) for name in names]
 
     def index_settings(self, index: str) -> str:
-        """Row of the task table, the sampling seed, and which index is used."""
+        """Row of the task table, its rule, the sampling seed, and the switches of the protocol that change rows."""
+        task, protocol = self._by_index(index), self.run.protocol
+        rule = self.run.rules.get(task.builder)
         return json_digest(
             [
-                self._by_index(index).model_dump(mode="json", exclude_defaults=True, exclude={"note"}),
-                self.run.config.seed,
+                task.model_dump(mode="json", exclude_defaults=True, exclude={"note"}),
+                rule.model_dump(mode="json", exclude={"note"}) if rule else None,
+                protocol.model_dump(mode="json", include={"question_pool", "published_draws", "text_cleaning"}),
                 self.run.released.by_case if self.run.released else None,
+                self.run.config.seed,
             ]
         )[:16]
 

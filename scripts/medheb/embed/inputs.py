@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from functools import cache
 from io import BytesIO
@@ -10,10 +9,12 @@ from pathlib import Path
 
 from PIL import Image
 
-from medheb.build.inventory import read_inventory
 from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
+from medheb.index.built import inventories_of
+from medheb.index.paths import Images
 from medheb.index.records import Item, Record, read_records
+from medheb.index.text_rules import honest, published
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
 from medheb.models.base import ImageRef, ReadImage, Rendered, Side
@@ -34,45 +35,33 @@ class RenderedTask:
     candidates: list[list[Rendered]]
 
 
-def image_digests(run: Run, task: Task) -> dict[str, str]:
-    """sha256 of every image of the task's sources, by path in the benchmark folder, from their inventories."""
-    digests: dict[str, str] = {}
-    for source in task.sources:
-        inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
-        digests |= {f"{inventory.images}/{file.path}": file.sha256 for file in inventory.files}
-    return digests
-
-
-def clean_text(text: str) -> str:
-    """What the published parser leaves of a text (spec: reference evaluation section 2)."""
-    text = re.sub(r"[_-]+", " ", text.replace("\n", " "))
-    return re.sub(r"\s+", " ", re.sub(r"[^\w\s.,:;()-]", "", text)).strip()
-
-
 def render_task(run: Run, task: Task, render: Renderer) -> RenderedTask:
     """Render all queries and candidates of a task.
+
+    Texts of text-text tasks are cleaned, as published or without losing a sign, as the protocol says.
 
     Raises:
         MedhebError: the task JSON is damaged or names an image that no source of the task built.
     """
     path = run.layout.task_index(task.index)
     records = read_records(path)
-    digests = image_digests(run, task) if task.image_root is not None else {}
-    clean = run.protocol.text_cleaning and task.family == "text-text"
+    images = Images(inventories_of(run, task) if task.image_root is not None else [])
+    clean = published if run.protocol.text_cleaning else honest
 
     @cache
     def rendered(item: Item, instruction: str, side: Side) -> Rendered:
         refs: list[ImageRef] = []
         for image in item.images:
             full = f"{task.image_root}/{image}"
-            if full not in digests:
+            found = images.get(full)
+            if found is None:
                 raise MedhebError(
                     path,
                     f"names image {full}, which none of {', '.join(task.sources)} has built",
                     "Build the index again, or the source that should hold the image",
                 )
-            refs.append(ImageRef(full, digests[full]))
-        shown = replace(item, text=clean_text(item.text)) if clean else item
+            refs.append(ImageRef(full, found.file.sha256))
+        shown = replace(item, text=clean(item.text)) if task.family == "text-text" else item
         return render(shown, instruction, side, tuple(refs))
 
     return RenderedTask(

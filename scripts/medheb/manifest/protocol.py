@@ -23,8 +23,8 @@ class Protocol(Strict):
         "volumes by their first three slices (discrepancy 25)"
     )
     text_cleaning: bool = Field(
-        description="remove all characters but word characters, blanks and . , : ; ( ) - from text-text tasks, "
-        "as the published parser does (discrepancy 28)"
+        description="true: remove all characters but word characters, blanks and . , : ; ( ) - from text-text tasks, "
+        "as the published parser does (discrepancy 28); false: only put white space in order"
     )
     question_pool: Literal["task", "row"] = Field(
         default="task",
