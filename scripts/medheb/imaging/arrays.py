@@ -21,6 +21,7 @@ from medheb.core.errors import MedhebError
 from medheb.imaging.stored import StoredSlices
 from medheb.imaging.streams import GET_AGAIN, MAX_DEFLATE_RATIO, READ_FAULTS, first_line, open_bytes, read_blocks
 from medheb.imaging.volume import MAX_VOLUME_BYTES, Array
+from medheb.imaging.zip_members import open_member
 
 # All volumes of a data set in one member: far more than one scan, read one by one.
 MAX_MEMBER_BYTES = 64 * 1024**3
@@ -165,9 +166,7 @@ def _member(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, max_byt
     _check(where, shape, dtype, max_bytes, min(info.file_size, info.compress_size * MAX_DEFLATE_RATIO))
 
     def opener() -> IO[bytes]:
-        # The member keeps the archive's file open until it is closed itself.
-        with zipfile.ZipFile(path) as archive:
-            stream = archive.open(info.filename)
+        stream = open_member(path, info)
         _header(stream, where)
         return stream
 
