@@ -282,32 +282,29 @@ def test_command_where_it_cannot_run(tmp_path: Path) -> None:
 
 
 def test_stand_ins_for_missing_modules(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = deepdrr_process.importlib.util.find_spec
-    monkeypatch.setattr(
-        deepdrr_process.importlib.util,
-        "find_spec",
-        lambda name: None if name in ("open3d", "pyvista", "vtk") else real(name),
-    )
+    stand_ins = [name for top, parts in deepdrr_process.STAND_INS.items() for name in (top, *parts)]
+    for name in stand_ins:
+        monkeypatch.setitem(sys.modules, name, None)  # makes its import fail
     cuda, runtime = types.ModuleType("cuda"), types.ModuleType("cuda.bindings.runtime")
     for name, module in {"cuda": cuda, "cuda.bindings.runtime": runtime}.items():
         monkeypatch.setitem(sys.modules, name, module)
-    for name in (*deepdrr_process.STAND_INS, "cuda.cudart"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.delitem(sys.modules, "cuda.cudart", raising=False)
     monkeypatch.setattr(np, "reshape", np.reshape)
     monkeypatch.setattr(os, "environ", dict(os.environ))
     try:
         deepdrr_process.prepare_imports()
         from pyvista import DeprecationError  # type: ignore[import-not-found]
+        from torchvision.datasets.utils import download_url  # type: ignore[import-not-found]
         from vtk.util import numpy_support  # type: ignore[import-not-found]
 
         assert issubclass(DeprecationError, Exception)
+        assert download_url is not None
         assert numpy_support.anything
         assert sys.modules["cuda.cudart"] is runtime
         assert np.reshape(np.arange(4), newshape=(2, 2)).shape == (2, 2)  # type: ignore[call-overload]
         assert np.reshape(np.arange(4), (2, 2)).shape == (2, 2)
     finally:
-        for name in (*deepdrr_process.STAND_INS, "cuda.cudart"):
-            sys.modules.pop(name, None)
+        sys.modules.pop("cuda.cudart", None)
 
 
 # --- the one interface ----------------------------------------------------------------------------------------------

@@ -7,7 +7,8 @@
 
 Before DeepDRR 1.2.2 can be imported and run without a display, a few things must be put right from outside:
 
-* open3d, pyvista, vtk (1.5 GB) and torchvision are imported, not needed for volumes: empty modules stand in if absent;
+* open3d, pyvista, vtk (1.5 GB) and torchvision are imported, not needed for volumes: empty modules stand in for those
+  that are absent or do not load;
 * ``cuda.cudart`` is gone from cuda-python 13: its successor stands in;
 * ``numpy.reshape`` lost the keyword ``newshape`` in NumPy 2.4;
 * the projector opens an OpenGL context that only surface meshes use: it opens none.
@@ -29,16 +30,12 @@ from typing import Any
 
 import numpy as np
 
-STAND_INS = (
-    "open3d",
-    "pyvista",
-    "vtk",
-    "vtk.util",
-    "vtk.util.numpy_support",
-    "torchvision",
-    "torchvision.datasets",
-    "torchvision.datasets.utils",
-)
+STAND_INS = {
+    "open3d": (),
+    "pyvista": (),
+    "vtk": ("vtk.util", "vtk.util.numpy_support"),
+    "torchvision": ("torchvision.datasets", "torchvision.datasets.utils"),
+}
 # DeepDRR reads its textures one voxel off along every storage axis; the rim keeps its last steps inside.
 RIM, TEXTURE_SHIFT, AIR = 2, 1, -1000
 
@@ -87,14 +84,17 @@ def cuda_devices() -> int:
 
 
 def prepare_imports() -> None:
-    """Put right what DeepDRR 1.2.2 stumbles over at import; nothing that is installed is replaced."""
+    """Put right what DeepDRR 1.2.2 stumbles over at import; nothing that works is replaced."""
     os.environ.setdefault("PYOPENGL_PLATFORM", "egl")
-    for name in STAND_INS:
-        if name.split(".")[0] in _standing_in() or importlib.util.find_spec(name.split(".")[0]) is None:
-            sys.modules[name] = _Empty(name)
-            parent, _, child = name.rpartition(".")
-            if parent:
-                sys.modules[parent].__dict__[child] = sys.modules[name]
+    for name, parts in STAND_INS.items():
+        try:
+            importlib.import_module(name)
+        except (ImportError, OSError, RuntimeError):  # absent, a system library missing, or not fitting torch
+            for part in (name, *parts):
+                sys.modules[part] = _Empty(part)
+                parent, _, child = part.rpartition(".")
+                if parent:
+                    sys.modules[parent].__dict__[child] = sys.modules[part]
     try:
         importlib.import_module("cuda.cudart")
     except ImportError:
@@ -108,10 +108,6 @@ def prepare_imports() -> None:
             return plain(array, newshape if shape is None else shape, *rest, **keywords)
 
         np.__dict__["reshape"] = reshape
-
-
-def _standing_in() -> set[str]:
-    return {name for name, module in sys.modules.items() if isinstance(module, _Empty)}
 
 
 def load_deepdrr() -> Any:

@@ -1,7 +1,7 @@
 """The ``deepdrr`` projector: the library itself, as a process of its own in its own environment.
 
 DeepDRR is under the GPL, wants its own NumPy and a CUDA device, so it is never imported here (``deepdrr_process.py``
-says what runs there). ``envs/deepdrr.in`` pins its environment; the variable ``MEDHEB_DEEPDRR_PYTHON`` or the setting
+says what runs there). ``envs/deepdrr.txt`` pins its environment; the variable ``MEDHEB_DEEPDRR_PYTHON`` or the setting
 ``deepdrr_python`` names its interpreter.
 """
 
@@ -38,7 +38,7 @@ class DeepdrrError(BlockedError):
         self.stage = stage
         remedies = {
             "machine": "Run this on a machine with a CUDA device, or choose the projector cone",
-            "environment": f"Install envs/deepdrr.in in its own environment and set {PYTHON_VARIABLE} to its python",
+            "environment": f"Install envs/deepdrr.txt in its own environment and set {PYTHON_VARIABLE} to its python",
             "projection": "See docs/drr.md, or choose the projector cone",
         }
         super().__init__(where, reason, remedies.get(stage, remedies["projection"]))
