@@ -136,6 +136,7 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
+    import pictures
     import radiograph
     import slices
     import transfer
@@ -147,5 +148,7 @@ if __name__ == "__main__":
     radiograph.bench_radiograph()
     bench_ranking()
     show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
+    for name, figures in pictures.bench_pictures(WORK / "pictures").items():
+        show(name, **figures)
     bench_inputs(bench_demo())
     shutil.rmtree(WORK, ignore_errors=True)
