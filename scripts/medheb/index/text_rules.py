@@ -23,6 +23,8 @@ def published(text: str) -> str:
 
 def honest(text: str) -> str:
     """A text without what no reader sees: composed letters, no control or zero-width signs, single blanks."""
+    if text.isascii() and text.isprintable():
+        return " ".join(text.split())
     composed = INVISIBLE.sub("", unicodedata.normalize("NFC", text))
     shown = (" " if unicodedata.category(sign) == "Cc" else sign for sign in composed)
     return " ".join("".join(shown).split())

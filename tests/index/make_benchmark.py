@@ -1,0 +1,475 @@
+"""Made-up inventories of all sources of the benchmark, with the facts and records that their recipes write.
+
+Nothing is decoded or drawn: files are names, digests and facts. Each maker below follows one recipe.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medheb.build.inventory import BuiltFile, Inventory, write_inventory
+from medheb.build.registry import RECIPES
+from medheb.build.splits import drawn_split
+from medheb.core.digests import sha256_bytes
+from medheb.core.status import OK
+from medheb.manifest.config import Config, Paths
+from medheb.manifest.dataset import Dataset
+from medheb.manifest.load import Run, load_run
+
+ROOT = Path(__file__).resolve().parents[2]
+SEED = 17
+SMALL = (36, 24)
+SLICES = 2
+WORDS = (
+    *("effusion", "nodule", "opacity", "fracture", "liver", "kidney", "lesion"),
+    *("normal", "mild", "severe", "left", "right", "upper", "lower", "lobe"),
+)
+
+
+@dataclass
+class Made:
+    """What one source offers."""
+
+    dataset: Dataset
+    tests: int
+    trains: int
+    slices: int
+    files: list[BuiltFile] = field(default_factory=list)
+    records: dict[str, bytes] = field(default_factory=dict)
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Settings of the recipe."""
+        return self.dataset.recipe.options
+
+    def file(self, path: str, pixels: str = "", **facts: Any) -> None:
+        """A picture whose pixels are its own unless ``pixels`` names others."""
+        digest = sha256_bytes(f"{self.dataset.id}/{pixels or path}".encode())
+        kept = {name: value for name, value in facts.items() if value is not None}
+        self.files.append(BuiltFile(path=path, bytes=1, sha256=digest, content=f"pix1:{digest}", facts=kept))
+
+    def rows(self, path: str, rows: Sequence[Mapping[str, Any]], **facts: Any) -> None:
+        """A file of JSON lines."""
+        content = "".join(json.dumps(row, sort_keys=True, ensure_ascii=False) + "\n" for row in rows).encode()
+        self.records[path] = content
+        digest = sha256_bytes(content)
+        self.files.append(
+            BuiltFile(path=path, bytes=len(content), sha256=digest, content=f"raw1:{digest}", facts=facts)
+        )
+
+    def numbers(self) -> Iterator[tuple[str, int]]:
+        """Split and number of each item: test first."""
+        yield from (("test", number) for number in range(self.tests))
+        yield from (("train", number) for number in range(self.trains))
+
+    def drawn(self, group: str) -> str:
+        """Split of a source without a published one."""
+        return drawn_split(SEED, self.dataset.id, group)
+
+    def volume(self, folder: str, count: int | None = None, **facts: Any) -> None:
+        """Slices of one case."""
+        for slot in range(count or self.slices):
+            self.file(f"{folder}/slice_{slot:03d}.png", kind="slice", slot=slot, slice=slot, **facts)
+
+
+def sentence(*numbers: int) -> str:
+    """A text of its own for each combination of numbers."""
+    words = " ".join(WORDS[(number * step) % len(WORDS)] for number in numbers for step in (1, 3, 5))
+    return f"{words} {'-'.join(map(str, numbers))}."
+
+
+def class_folders(made: Made) -> None:
+    labels = list(made.options["labels"].items())
+    for split, number in made.numbers():
+        folder, label = labels[number % len(labels)]
+        group = None
+        if made.options["split"] == "drawn":
+            group = f"{split}{number}"
+            split = made.drawn(group)
+        elif split == "train":
+            continue
+        place = made.options["folders"][split]
+        made.file(f"{place}/{folder}/{number}_{group}.png", kind="picture", label=label, split=split, group=group)
+
+
+def labelled_pictures(made: Made) -> None:
+    labels = [*made.options["labels"].values()][: max(4, made.tests // 3)]
+    for split, number in made.numbers():
+        group = None
+        if made.options["split"] == "drawn":
+            group = f"{split}{number}"
+            split = made.drawn(group)
+        elif split == "train":
+            continue
+        path = f"{made.options['folder']}/{split}{number:06d}_{group}.png"
+        made.file(path, kind="picture", label=labels[number % len(labels)], split=split, group=group)
+
+
+def medmnist2d(made: Made) -> None:
+    labels = made.options["labels"]
+    for split, number in made.numbers():
+        label, name = labels[number % len(labels)], f"{split}_{number:06d}"
+        path = f"output_images/{split}/{label}/{name}.png"
+        made.file(path, kind="picture", case=name, group=name, label=label, split=split)
+
+
+def medmnist3d(made: Made) -> None:
+    labels = made.options["labels"]
+    for split, number in made.numbers():
+        case = f"{split}_slides/sample_{number:05d}"
+        made.volume(case, case=case, group=case, label=labels[number % len(labels)], split=split)
+
+
+def mrnet(made: Made) -> None:
+    texts = made.options["labels"]
+    labels = [text for text in texts.values() if text]
+    for split, number in made.numbers():
+        case = f"{number + 1130 * (split == 'test'):04d}"
+        folder = made.options["folders"]["valid" if split == "test" else "train"]
+        facts = {"case": case, "group": case, "split": split, "label": labels[number % len(labels)]}
+        for view in ("axial", "coronal", "sagittal"):
+            for slot in range(made.slices):
+                path = f"{folder}/{view}/{case}/slice_{slot:02d}_orig_{slot * 3:03d}.png"
+                made.file(path, kind="slice", view=view, slice=slot * 3, **facts)
+
+
+def cirrmri600(made: Made) -> None:
+    labels = [*made.options["labels"]["texts"].values(), made.options["labels"]["healthy"]]
+    for split, number in made.numbers():
+        name = f"{number + 500 * (split == 'train')}"
+        for sequence, own in made.options["sequences"].items():
+            facts = {"case": f"{name} {sequence}", "study": name, "group": name, "split": split, "modality": sequence}
+            made.volume(f"{own['slices']}/{split}/{name}", label=labels[number % len(labels)], **facts)
+
+
+def brats_ped(made: Made) -> None:
+    for split, number in made.numbers():
+        part = next(part for part in made.options["parts"] if part["split"] == split)
+        case = f"BraTS-PED-{split}{number:05d}-000"
+        for modality in made.options["modalities"]:
+            facts = {"study": case, "group": case[:-4], "split": split, "modality": modality}
+            made.volume(f"{part['slices']}/{modality}/{case}", case=f"{case} {modality}", **facts)
+
+
+def brats_men(made: Made) -> None:
+    reports = []
+    for number in range(made.tests):
+        case = f"BraTS-MEN-{number:05d}-000"
+        made.volume(f"{made.options['slices']}/{case}", case=case, group=case[:-4], split="test", modality="T1n")
+        reports.append({"id": case, "case": case, "group": case[:-4], "split": "test", "text": sentence(number)})
+    made.rows("reports.jsonl", reports, kind="reports")
+
+
+def _two_modalities(made: Made, folders: Mapping[str, str], region: str | None) -> None:
+    for number in range(made.tests + made.trains):
+        case = f"{region or 'case'}_{number:03d}"
+        for modality, folder in folders.items():
+            facts = {"case": f"{case} {modality}", "study": case, "group": case, "split": made.drawn(case)}
+            made.volume(f"{folder}/{case}", modality=modality, region=region, **facts)
+
+
+def han_seg(made: Made) -> None:
+    _two_modalities(made, {name: own["slices"] for name, own in made.options["stacks"].items()}, None)
+
+
+def synthrad2023(made: Made) -> None:
+    for region in made.options["regions"]:
+        _two_modalities(made, {"CT": made.options["ct"], "MR": made.options["mr"]}, region)
+
+
+def ct_rate(made: Made) -> None:
+    reports, questions = [], []
+    for split, number in made.numbers():
+        split = "valid" if split == "test" else "train"
+        part, case = made.options["parts"][split], f"{split}_{number}_a"
+        label = ("Lung nodule", "Emphysema", "Atelectasis", "Lung nodule | Emphysema")[number % 4]
+        facts = {"case": case, "group": f"{split}_{number}", "split": split}
+        made.volume(f"{part['slices']}/{case}", label=label, modality="CT", **facts)
+        made.file(f"{part['xrays']}/{case}/drr_ap.png", kind="xray", label=label, **facts)
+        reports.append({**facts, "id": case, "findings": sentence(number), "impression": f"See {number} of {split}."})
+        questions.append(
+            {**facts, "id": f"{case} 0", "query": f"Question {number % 7}?", "target": sentence(number % 50)}
+        )
+    made.rows("reports.jsonl", reports, kind="reports")
+    made.rows("questions.jsonl", questions, kind="questions")
+
+
+def radgenome_chest_ct(made: Made) -> None:
+    reports, questions = [], []
+    for split, number in made.numbers():
+        split = "valid" if split == "test" else "train"
+        case = f"{split}_{number}/{split}_{number}a"
+        facts = {"case": case, "group": f"{split}_{number}", "split": split}
+        folder = f"{made.options['parts'][split]['slices']}/{case}"
+        made.volume(folder, study=f"{split}_{number}_a", modality="CT", **facts)
+        reports.append({**facts, "id": case, "text": sentence(number, len(split))})
+        for answer in ("Yes.", "No.") if number % 2 else ("No.",):
+            query = f"Is there {WORDS[number % 9]} {answer} in {number % 4}?"
+            questions.append({**facts, "id": f"{case} {answer}", "query": query, "target": answer})
+        questions.append({**facts, "id": f"{case} where", "query": "Where is it?", "target": f"lobe {number % 12}"})
+    made.rows("reports.jsonl", reports, kind="reports")
+    made.rows("questions/presence.jsonl", questions, kind="questions")
+
+
+def m3d(made: Made) -> None:
+    reports, questions = [], []
+    for split, number in made.numbers():
+        case = f"{number + 50_000 * (split == 'train'):06d}"
+        names = [f"{made.options['part']}/{case}/Axial_{series}" for series in range(1 + number % 2)]
+        for name in names:
+            for slot in range(made.slices):
+                path = f"{name}/{slot * 9}.png"
+                own = f"{case}/{name.rpartition('/')[2]}"
+                made.file(path, kind="slice", case=own, group=case, split=split, slot=slot, slice=slot * 9)
+            # A frame beside those of the paper's rule.
+            made.file(f"{name}/1.png", kind="slice", case=own, group=case, split=split, slice=1)
+        reports.append({"id": case, "case": case, "group": case, "series": names, "text": sentence(number, len(split))})
+        choices = [f"{word} {number}" for word in WORDS[:4]]
+        common = {"case": case, "group": case, "series": names[0], "choices": choices, "kind": "organ"}
+        questions.append({**common, "id": case, "query": f"Which {number % 3}?", "target": choices[number % 4]})
+    made.rows("reports.jsonl", reports, kind="reports")
+    made.rows("questions/test.jsonl", questions, kind="questions")
+
+
+def mmdental(made: Made) -> None:
+    visits = []
+    for number in range(made.tests + made.trains):
+        case = str(number)
+        for view in ("axial", "coronal", "sagittal"):
+            for slot in range(made.slices):
+                path = f"cbct_png/{case}/{view}_slice_{slot:03d}.png"
+                made.file(path, kind="slice", view=view, slot=slot, slice=slot, case=case, group=case)
+        for visit in range(1, 3):
+            texts = {"query": sentence(number, visit), "target": f"Plan {number}.{visit}"}
+            visits.append({"id": f"{case}/{visit}", "group": case, "case": case, "visit": visit, **texts})
+    made.rows("visits.jsonl", visits, kind="visits")
+    made.rows("records.jsonl", visits, kind="records")
+
+
+def hub_vqa(made: Made) -> None:
+    for split, number in made.numbers():
+        group = f"{split}{number // 2}"
+        if made.options["split"] == "drawn":
+            split = made.drawn(group)
+        if split not in made.options["folders"]:
+            continue
+        answers = {"question": f"What is {number % 11}?", "answer": WORDS[number % len(WORDS)] if number % 3 else "Yes"}
+        folder = made.options["folders"][split]
+        made.file(f"{folder}/{group}_{number}.png", kind="picture", split=split, group=group, **answers)
+
+
+def roco_qa(made: Made) -> None:
+    for split, number in made.numbers():
+        name = f"{split.title()}_sample_{number:06d}"
+        answers = {"question": sentence(number), "answer": sentence(number % 40, 3)}
+        made.file(f"images/{name}.jpg", kind="picture", case=name, group=name, number=number, split=split, **answers)
+
+
+def choice_vqa(made: Made) -> None:
+    rows = []
+    for number in range(made.tests):
+        path = f"{made.options['folder']}/part/{number // 2}.png"
+        if number % 2 == 0:
+            made.file(path, kind="picture", split="test", group=path)
+        choices = [f"{word} {number % 5}" for word in WORDS[:4]]
+        row = {"id": f"q{number}", "question": f"Which of {number % 2}?", "answer": choices[number % 4]}
+        rows.append({**row, "choices": choices, "picture": path, "group": path, "split": "test"})
+    made.rows("records/test_0000.jsonl", rows, kind="records", split="test")
+
+
+def _patient(number: int) -> str:
+    return f"1{number:07d}"
+
+
+def mimic_cxr(made: Made) -> None:
+    rows = []
+    for number in range(made.tests):
+        patient, study = _patient(number // 2), f"5{number:07d}"
+        path = f"files/p10/p{patient}/s{study}/{number:08x}.jpg"
+        made.file(path, kind="xray", case=study, split="test", group=patient, view="PA")
+        texts = {"findings": sentence(number), "impression": sentence(number, 1)}
+        rows.append({"id": study, "picture": path, "group": patient, **texts})
+    made.rows("reports/00000.jsonl", rows, kind="records", split="test")
+
+
+def mimic_cxr_vqa(made: Made) -> None:
+    rows = []
+    for number in range(made.tests):
+        patient, study = _patient(1000 + number), f"6{number:07d}"
+        path = f"files/p10/p{patient}/s{study}/{number:08x}.jpg"
+        made.file(path, kind="xray", case=study, split="test", group=patient)
+        texts = {"question": f"Is there {WORDS[number % 9]}?", "answer": ("yes", "no", "Yes.", "left")[number % 4]}
+        rows.append({"picture": path, "group": patient, "row": f"line {number}", "type": "presence", **texts})
+    made.rows("questions/00000.jsonl", rows, kind="records", split="test")
+
+
+def mimic_cxr_lt(made: Made) -> None:
+    labels = made.options["labels"]
+    for number in range(made.tests):
+        patient = _patient(2000 + number)
+        path = f"p10/p{patient}/s7{number:07d}/{number:08x}.jpg"
+        label = labels[number % len(labels)]
+        made.file(path, kind="xray", case=str(number), label=label, split="test", group=patient)
+
+
+def chexpert_plus(made: Made) -> None:
+    rows = []
+    for number in range(made.tests):
+        patient = f"patient{number // 2}"
+        path = f"{made.options['pictures']}/valid/{patient}/study{number}/view1_frontal.png"
+        label = ("Cardiomegaly", "Edema", "Pneumonia", None)[number % 4]
+        facts = {"case": f"study{number}", "label": label, "split": "test", "group": patient}
+        made.file(path, kind="xray", **facts)
+        texts = {"findings": sentence(number), "impression": sentence(number, 2)}
+        rows.append({"id": path, "picture": path, "group": patient, "part": "valid", **texts})
+    made.rows("reports/test.jsonl", rows, kind="records", split="test")
+
+
+def _listed_regions(made: Made, folder: str, crops: str) -> None:
+    rows = []
+    for split, number in made.numbers():
+        picture, patient = f"{folder}/{split}_{number}.png", _patient(3000 + number + 5000 * (split == "train"))
+        facts = {"split": split, "group": patient, "picture": picture, "case": f"{split}_{number}"}
+        made.file(picture, kind="xray", label="", **facts)
+        for label in WORDS[:2]:
+            paths = [f"{crops}/{split}_{number}_{label}_{place}.png" for place in range(1 + number % 2)]
+            for place, path in enumerate(paths):
+                made.file(path, kind="crop", label=label, number=place, **facts)
+            if split == "test":
+                rows.append({"picture": picture, "label": label, "crops": paths, "group": patient})
+    made.rows("selection/test.jsonl", rows[: made.tests], kind="selection", split="test")
+
+
+def chest_imagenome_crops(made: Made) -> None:
+    _listed_regions(made, "p10", "gold_crop")
+
+
+def vindr(made: Made) -> None:
+    _listed_regions(made, "pictures", "crop")
+
+
+def crops(made: Made) -> None:
+    name = made.options.get("name", "")
+    for split, number in made.numbers():
+        stem = f"{split}_{number:05d}_{name or made.dataset.id}"
+        facts = {"case": stem, "group": stem, "label": made.options["label"], "split": split}
+        made.file(f"images/{stem}.png", kind="picture", **facts)
+        made.file(f"images/{stem}_crop.png", kind="crop", **facts)
+
+
+def pannuke(made: Made) -> None:
+    for split, number in made.numbers():
+        tissue = made.options["tissues"][number % len(made.options["tissues"])]
+        name = f"fold1_{number:08d}"
+        path = f"{split}_images/{tissue}/{name}.png"
+        made.file(path, kind="picture", case=name, group=name, label=tissue, split=split)
+        tile = f"data_fold1_{split}_{number:06d}"
+        facts = {"case": tile, "group": tile, "split": split}
+        made.file(f"PanNuke_VG/images/data_fold1/{tile}.png", pixels=path, kind="region_picture", **facts)
+        for cell in range(3):
+            label = made.options["cell_types"][cell % 2]
+            made.file(f"PanNuke_VG/crops/data_fold1/{tile}_{cell:03d}.png", kind="crop", label=label, **facts)
+
+
+def usdata(made: Made) -> None:
+    for split, number in made.numbers():
+        case = f"Liver/{split}{number}"
+        for index in range(2):
+            facts = {
+                "case": case,
+                "group": case,
+                "split": split,
+                "label": "Liver",
+                "report": f"肝脏 {split} {number}。",
+            }
+            made.file(f"Liver/{split}{number}_{index}.jpg", kind="picture", slice=index, **facts)
+
+
+def text_rows(made: Made) -> None:
+    rows = [
+        {"id": f"{split}{number}", "group": f"{split}{number}", "query": f"Ask {split} {number}?"}
+        | {"target": sentence(number, len(split)), "language": ("english", "chinese")[number % 2]}
+        for split, number in made.numbers()
+    ]
+    made.rows("records.jsonl", [row for row in rows if str(row["id"]).startswith("test")], kind="records")
+    made.rows("train.jsonl", [row for row in rows if str(row["id"]).startswith("train")], kind="training")
+
+
+MAKERS: dict[str, Callable[[Made], None]] = {
+    "brats_men": brats_men,
+    "brats_ped": brats_ped,
+    "chest_imagenome_crops": chest_imagenome_crops,
+    "chexpert_plus": chexpert_plus,
+    "cirrmri600": cirrmri600,
+    "class_folders": class_folders,
+    "ct_rate": ct_rate,
+    "han_seg": han_seg,
+    "hub_vqa": hub_vqa,
+    "kvasir_seg_crops": crops,
+    "labelled_pictures": labelled_pictures,
+    "m3d": m3d,
+    "medical_qa": text_rows,
+    "medmcqa": text_rows,
+    "medmnist2d": medmnist2d,
+    "medmnist3d": medmnist3d,
+    "medsegbench_crops": crops,
+    "mimic_cxr": mimic_cxr,
+    "mimic_cxr_lt": mimic_cxr_lt,
+    "mimic_cxr_vqa": mimic_cxr_vqa,
+    "mmdental": mmdental,
+    "mrnet": mrnet,
+    "omnimedvqa": choice_vqa,
+    "pannuke": pannuke,
+    "pmc_vqa": choice_vqa,
+    "public_health_qa": text_rows,
+    "pubmedqa": text_rows,
+    "radgenome_chest_ct": radgenome_chest_ct,
+    "roco_qa": roco_qa,
+    "synthrad2023": synthrad2023,
+    "usdata": usdata,
+    "vindr_cxr": vindr,
+    "vindr_mammo": vindr,
+}
+
+
+def made_source(dataset: Dataset, size: tuple[int, int] = SMALL, slices: int = SLICES) -> Made:
+    """What a source offers, in path order."""
+    made = Made(dataset, *size, slices)
+    MAKERS[dataset.recipe.name](made)
+    made.files.sort(key=lambda file: file.path)
+    return made
+
+
+def made_inventory(made: Made, protocol: str = "corrected") -> Inventory:
+    """Its inventory."""
+    recipe = made.dataset.recipe
+    return Inventory.model_construct(
+        dataset=made.dataset.id,
+        images=made.dataset.images,
+        recipe=recipe.name,
+        recipe_version=recipe.version,
+        protocol=protocol if RECIPES[recipe.name].follows_protocol else None,
+        status=OK,
+        files=tuple(made.files),
+    )
+
+
+def write_source(run: Run, made: Made) -> None:
+    """Put a source where the index step reads it."""
+    folder = run.layout.benchmark / made.dataset.images
+    for path, content in made.records.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(content)
+    path = run.layout.inventory(made.dataset.images, made.dataset.id)
+    write_inventory(path, made_inventory(made, run.config.protocol))
+
+
+def benchmark_run(folder: Path, **settings: Any) -> Run:
+    """The whole benchmark, in a folder of its own."""
+    paths = Paths(sources=str(folder / "sources"), benchmark=str(folder / "MedHEB"), results=str(folder / "results"))
+    config = Config(manifests="manifests", paths=paths, models=(), seed=SEED, **settings)
+    return load_run(config)
