@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plan_samples import closed, dataset, file, make_run
+from plan_samples import HOSTS, closed, dataset, file, make_run, mark_fetched
 from rich.console import Console
 
 from medheb.core.errors import BlockedError, MedhebError
@@ -139,6 +139,19 @@ def test_local_copies(tmp_path: Path) -> None:
     assert (first.ok, second.ok) == (True, False)
     assert "does not exist" in second.found
     assert str(tmp_path / "gone") not in second.found + second.remedy
+
+
+def test_a_copy_that_must_be_got_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mirrored = closed("c", "portal", mirrors=[HOSTS["zenodo"]])
+    run = make_run(tmp_path, closed("a"), closed("b", "portal"), mirrored, closed("d", "kaggle_dataset"))
+    found = checks(look(run), "local copies")
+    assert [(check.about, check.ok) for check in found] == [("a", False), ("b", False)]
+    assert "needs your own copy" in found[0].found
+    assert "as a credentialed user, then set 'local_copies: {a: <folder>}'" in found[0].remedy
+    assert "in person only" in found[1].found
+    mark_fetched(run, "b")
+    assert [check.about for check in checks(look(run), "local copies")] == ["a"]
+    assert "tokens" in {check.topic for check in look(run, "d").checks}, "a token is missing, not a copy"
 
 
 def test_short_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

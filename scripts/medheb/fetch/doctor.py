@@ -19,7 +19,9 @@ from medheb.fetch.accept import selected
 from medheb.fetch.needs import (
     CLIENTS,
     TOKENS,
+    Need,
     client_need,
+    host_need,
     local_copy_need,
     needs_token,
     netrc_need,
@@ -27,7 +29,7 @@ from medheb.fetch.needs import (
     token_need,
     token_place,
 )
-from medheb.fetch.plan import free_space, make_plan
+from medheb.fetch.plan import free_space, is_complete, make_plan
 from medheb.fetch.plan_table import size_text
 from medheb.fetch.probe import PROBED, probe
 from medheb.fetch.refresh import NOT_ASKED
@@ -166,13 +168,21 @@ def _clients(datasets: list[Dataset]) -> Iterator[Check]:
 
 def _local_copies(run: Run, datasets: list[Dataset]) -> Iterator[Check]:
     for dataset in datasets:
-        if dataset.id not in run.config.local_copies:
-            continue
-        need = local_copy_need(run, dataset)
+        named = dataset.id in run.config.local_copies
+        need = local_copy_need(run, dataset) if named else _copy_to_get(run, dataset)
         if need:
             yield Check(topic="local copies", about=dataset.id, ok=False, found=need.reason, remedy=need.remedy)
-        else:
+        elif named:
             yield Check(topic="local copies", about=dataset.id, ok=True, found="readable")
+
+
+def _copy_to_get(run: Run, dataset: Dataset) -> Need | None:
+    """What the user must get by hand, as none of the hosts gives it to a program; tokens and clients count apart."""
+    if is_complete(run.layout, dataset.id):
+        return None
+    needs = [host_need(dataset, host) for host in (dataset.host, *dataset.mirrors)]
+    kind = dataset.host.kind
+    return None if None in needs or needs[0] in {client_need(kind), token_need(dataset, kind)} else needs[0]
 
 
 def _disk(run: Run) -> Iterator[Check]:
