@@ -268,11 +268,32 @@ def build(
 
 
 @app.command()
-def index(task: TaskId) -> None:
-    """Build one task JSON."""
-    from medheb.index.run import build_index
+def index(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(help="Task keys or source ids (all tasks of it); `check` before them to check."),
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder that `medheb build --out` filled.")] = None,
+    protocol: Annotated[
+        Literal["release", "corrected"] | None, typer.Option(help="Under which the sources were built. With --out.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make task files. `medheb index check [TASK...]`: is every picture there that they name? Exit code 1 if not."""
+    from medheb.index.commands import CHECK, check_command, in_folder, index_command, knows
 
-    _tell(build_index(current_run(), task))
+    wanted = list(names or [])
+    checking = wanted[:1] == [CHECK]
+    wanted = wanted[1:] if checking else wanted
+    if not wanted and not checking:
+        raise MedhebError("medheb index", "got no task and no source", "Name some, or `check` to check all tasks")
+    run = current_run()
+    if out is not None or any(not knows(run, name) for name in wanted):
+        run = sources_run()
+    run = in_folder(run, out, protocol)
+    if checking:
+        raise typer.Exit(check_command(run, wanted, as_json))
+    index_command(run, wanted)
 
 
 @app.command()
@@ -408,12 +429,19 @@ def audit_verify(
     level: Annotated[
         Literal["L1", "L2"], typer.Option(help="L1: file bytes; L2: also what they say (pixels, JSON).")
     ] = "L2",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast/--full", help="Roots, sizes and a sample of contents; or every file (default).")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(min=0, help="Repeat the sample of an earlier --fast.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Check every file against the recorded digests: identical, equivalent, mismatch, missing, extra, unreadable."""
+    """Check files against the recorded digests: a verdict and a reason for each, a summary by source.
+
+    Exit codes: 0 as recorded; 10 mismatch; 11 missing or extra; 12 unreadable; 13 never built; 14 no usable record.
+    """
     from medheb.audit.commands import verify_command
 
-    raise typer.Exit(verify_command(current_run(), source, level, as_json))
+    raise typer.Exit(verify_command(current_run(), source, level, as_json, fast, seed))
 
 
 def main() -> None:

@@ -278,4 +278,6 @@ def test_long_lists_are_cut_and_say_so(whole: Bench) -> None:
     whole.image("a.png").write_bytes(b"")
     text = as_text(verify(whole.run, "alpha"), names=3)
     assert "... and 12 more; --json names them all" in text
-    assert text.index("UNREADABLE  2D_Images/alpha/a.png") < text.index("EXTRA       2D_Images/alpha/extra00.png")
+    assert text.index("UNREADABLE        2D_Images/alpha/a.png") < text.index(
+        "EXTRA             2D_Images/alpha/extra00.png"
+    )

@@ -66,7 +66,7 @@ def test_one_pixel_is_a_mismatch_that_names_the_file(whole: Bench) -> None:
     verification = verify(whole.run)
     assert only(verification) == Finding(name=A, verdict="MISMATCH", reason="pixels differ")
     assert (verification.verdict, verification.exit_code) == ("MISMATCH", EXIT_MISMATCH)
-    assert f"MISMATCH    {A}: pixels differ" in as_text(verification)
+    assert f"MISMATCH          {A}: pixels differ" in as_text(verification)
 
 
 def test_another_compression_level_is_equivalent_and_named(whole: Bench) -> None:
@@ -80,7 +80,7 @@ def test_another_compression_level_is_equivalent_and_named(whole: Bench) -> None
     assert "another encoder or compression level" in found.reason
     assert (verification.verdict, verification.exit_code) == ("EQUIVALENT", EXIT_OK)
     text = as_text(verification)
-    assert f"EQUIVALENT  {A}" in text
+    assert f"EQUIVALENT        {A}" in text
     assert "Image libraries: as recorded" in text
     only_bytes = verify(whole.run, level="L1")
     assert only(only_bytes).verdict == "MISMATCH"

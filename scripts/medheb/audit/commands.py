@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 import sys
 
 from medheb.audit.present import as_text
@@ -11,9 +12,21 @@ from medheb.audit.verify import verify
 from medheb.manifest.load import Run
 
 
-def verify_command(run: Run, source: str | None = None, level: CheckedLevel = "L2", as_json: bool = False) -> int:
-    """Verify the run, print the result to stdout, and return its exit code (see ``medheb.audit.verdicts``)."""
-    verification = verify(run, source, level)
+def verify_command(
+    run: Run,
+    source: str | None = None,
+    level: CheckedLevel = "L2",
+    as_json: bool = False,
+    fast: bool = False,
+    seed: int | None = None,
+) -> int:
+    """Verify the run, print the result to stdout, and return its exit code (see ``medheb.audit.verdicts``).
+
+    A fast check without a ``seed`` draws one, so that nobody can know beforehand which files are read.
+    """
+    if fast and seed is None:
+        seed = secrets.randbelow(1 << 32)
+    verification = verify(run, source, level, sample_seed=seed if fast else None)
     if as_json:
         # ASCII only: names may hold characters that the terminal's encoding lacks.
         text = json.dumps(verification.model_dump(mode="json"), indent=1, sort_keys=True) + "\n"

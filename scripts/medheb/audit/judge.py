@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from medheb.audit.measure import Measured, Problem, measure_all
+from medheb.audit.tolerance import compare_grids
 from medheb.audit.tree import Kind
 from medheb.audit.verdicts import CheckedLevel, Verdict
 from medheb.core.digests import PICTURE_SUFFIXES
@@ -16,21 +17,23 @@ Verdicts = dict[str, tuple[Verdict, str]]
 
 
 class Digests(NamedTuple):
-    """What the record says of one file: L1 of its bytes, L2 of its content."""
+    """What the record says of a file: L1 of its bytes, L2 of its content, its size, L3 if a tolerance is declared."""
 
     L1: str
     L2: str
+    L3: str | None = None
+    bytes: int | None = None
 
 
 def survey(
-    benchmark: Path, expected: Iterable[str], present: Mapping[str, Kind], level: CheckedLevel, workers: int
+    benchmark: Path, expected: Mapping[str, Digests], present: Mapping[str, Kind], level: CheckedLevel, workers: int
 ) -> dict[str, Measured | Problem]:
     """Digests of every file that is present: recorded ones at ``level``, others by their bytes only."""
-    wanted = set(expected)
-    recorded = [path for path, kind in present.items() if kind == "file" and path in wanted]
-    extra = [path for path, kind in present.items() if kind == "file" and path not in wanted]
+    recorded = [path for path, kind in present.items() if kind == "file" and path in expected]
+    extra = [path for path, kind in present.items() if kind == "file" and path not in expected]
+    tolerant = frozenset(path for path in recorded if expected[path].L3 is not None)
     return {
-        **measure_all(benchmark, recorded, level, workers),
+        **measure_all(benchmark, recorded, level, workers, tolerant),
         **measure_all(benchmark, extra, "L1", workers),
     }
 
@@ -70,12 +73,18 @@ def _judge_file(
         if _is_picture(path):
             return "EQUIVALENT", "bytes differ, pixels are equal: another encoder or compression level wrote it"
         return "EQUIVALENT", "bytes differ, content is equal: written in another layout"
+    tolerance = ""
+    if recorded.L3 is not None and found.L3 is not None:
+        within, tolerance = compare_grids(recorded.L3, found.L3)
+        if within:
+            return "WITHIN-TOLERANCE", f"pixels differ within the declared tolerance: {tolerance}"
     other = owners.get(found.L1) or owners.get(found.L2 or "")
     if other is not None:
         return "MISMATCH", f"holds what is recorded for {other}"
     if level == "L1":
         return "MISMATCH", "bytes differ; level L2 tells whether the content does"
-    return "MISMATCH", "pixels differ" if _is_picture(path) else "content differs"
+    words = "pixels differ" if _is_picture(path) else "content differs"
+    return "MISMATCH", f"{words}; out of the declared tolerance: {tolerance}" if tolerance else words
 
 
 def _judge_absent(path: str, kind: Kind | None, closed: tuple[str, ...]) -> tuple[Verdict, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from PIL import Image
 
+from medheb.audit.tolerance import grid_digest
 from medheb.audit.tree import on_disk
 from medheb.audit.verdicts import CheckedLevel, Verdict
 from medheb.core.batches import batched
@@ -25,11 +26,12 @@ PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
 @dataclass(frozen=True)
 class Measured:
-    """Digests of a file now; ``L2`` is None where only bytes were asked for."""
+    """Digests of a file now; ``L2`` is None where only bytes were asked for, ``L3`` where no tolerance is declared."""
 
     bytes: int
     L1: str
     L2: str | None
+    L3: str | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ def check_complete(path: str, content: bytes) -> None:
         image.verify()
 
 
-def measure(benchmark: Path, path: str, level: CheckedLevel) -> Measured | Problem:
-    """Digests of ``benchmark/path``: bytes only for L1, bytes and content for L2."""
+def measure(benchmark: Path, path: str, level: CheckedLevel, tolerant: Collection[str] = ()) -> Measured | Problem:
+    """Digests of ``benchmark/path``: bytes only for L1, bytes and content for L2, a grid too if it is ``tolerant``."""
     try:
         content = read_stable(on_disk(benchmark, path))
     except FileNotFoundError:
@@ -108,7 +110,8 @@ def measure(benchmark: Path, path: str, level: CheckedLevel) -> Measured | Probl
         return Measured(len(content), digest, None)
     try:
         check_complete(path, content)
-        return Measured(len(content), digest, content_digest(Path(path), content))
+        grid = grid_digest(content) if path in tolerant else None
+        return Measured(len(content), digest, content_digest(Path(path), content), grid)
     except Exception as error:  # noqa: BLE001 - decoders raise anything on broken data; an audit must go on
         return Problem("UNREADABLE", f"cannot be decoded: {_first_line(error)}" if content else "is empty", digest)
 
@@ -120,14 +123,16 @@ def _first_line(error: Exception) -> str:
 
 
 def measure_all(
-    benchmark: Path, paths: Iterable[str], level: CheckedLevel, workers: int = 1
+    benchmark: Path, paths: Iterable[str], level: CheckedLevel, workers: int = 1, tolerant: Collection[str] = ()
 ) -> dict[str, Measured | Problem]:
     """:func:`measure` for many paths. Decoding and hashing release the interpreter lock, so threads help."""
     ordered = sorted(paths, key=str.encode)
     if workers <= 1:
-        return {path: measure(benchmark, path, level) for path in ordered}
+        return {path: measure(benchmark, path, level, tolerant) for path in ordered}
     found: dict[str, Measured | Problem] = {}
     with ThreadPoolExecutor(max_workers=workers) as pool:
         for batch in batched(ordered, BATCH):
-            found.update(zip(batch, pool.map(partial(measure, benchmark, level=level), batch), strict=True))
+            found.update(
+                zip(batch, pool.map(partial(measure, benchmark, level=level, tolerant=tolerant), batch), strict=True)
+            )
     return found

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from medheb.audit.verdicts import VERDICTS, Unit, Verification
 
-COLUMNS = ("IDENTICAL", "EQUIVALENT", "MISMATCH", "MISSING", "EXTRA", "UNREADABLE", "NOT-BUILT")
+COLUMNS = ("IDENTICAL", "EQUIVALENT", "WITHIN-TOLERANCE", "MISMATCH", "MISSING", "EXTRA", "UNREADABLE", "NOT-BUILT")
+SHORT = {"WITHIN-TOLERANCE": "tolerance"}
 
 
 def as_text(verification: Verification, names: int = 10) -> str:
     """The summary that people read; at most ``names`` findings a unit, the gravest first."""
     labels = [f"{unit.area} {unit.name}" if unit.area == "source" else unit.name for unit in verification.units]
     width = max([len(label) for label in labels], default=0)
-    lines = [f"{'':{width}}  {'verdict':10}  " + "  ".join(f"{name.lower():>10}" for name in COLUMNS)]
+    lines = [f"{'':{width}}  {'verdict':16}  " + "  ".join(f"{SHORT.get(name, name).lower():>10}" for name in COLUMNS)]
     for label, unit in zip(labels, verification.units, strict=True):
         counts = {str(verdict): number for verdict, number in unit.counts.items()}
         cells = "  ".join(f"{counts.get(name, 0) or '-':>10}" for name in COLUMNS)
-        lines.append(f"{label:{width}}  {unit.verdict:10}  {cells}")
+        lines.append(f"{label:{width}}  {unit.verdict:16}  {cells}")
         lines.extend(_findings(unit, names))
+        if unit.unread:
+            lines.append(f"    {unit.unread} more files have the recorded size; their content was not read")
     if any("EQUIVALENT" in unit.counts for unit in verification.units):
         known = "; ".join(f"{name} {versions}" for name, versions in sorted(verification.encoders.items()))
         lines.append(
             f"EQUIVALENT: the encoder differs, the content does not. Image libraries: {known or 'as recorded'}"
         )
     scope = f"source {verification.source}" if verification.source else "everything"
+    if verification.sample_seed is not None:
+        lines.append(
+            f"Fast check, --seed {verification.sample_seed}: roots, sizes and a sample of contents. "
+            f"Not looked at: {', '.join(verification.skipped)}"
+        )
     lines.append(
         f"Verdict on {scope} at level {verification.level}: {verification.verdict} (exit code {verification.exit_code})"
     )
@@ -34,7 +42,7 @@ def _findings(unit: Unit, names: int) -> list[str]:
         note = unit.reason or "names of this source's files are withheld"
         return [f"    {note}"] if unit.verdict != "IDENTICAL" or unit.reason else []
     ordered = sorted(unit.findings, key=lambda finding: -VERDICTS.index(finding.verdict))
-    lines = [f"    {finding.verdict:10}  {finding.name}: {finding.reason}" for finding in ordered[:names]]
+    lines = [f"    {finding.verdict:16}  {finding.name}: {finding.reason}" for finding in ordered[:names]]
     if len(ordered) > names:
         lines.append(f"    ... and {len(ordered) - names} more; --json names them all")
     return lines

@@ -6,7 +6,8 @@ from medheb.audit.judge import Digests, judge, survey
 from medheb.audit.measure import Measured
 from medheb.audit.origin import archive_digests
 from medheb.audit.privacy import may_show, public_reason
-from medheb.audit.schema import FileDigests, SourceRecord, record_path, source_roots
+from medheb.audit.schema import FileDigests, SourceRecord, private_record_path, record_path, source_roots
+from medheb.audit.tolerance import TOLERANT_PROJECTORS
 from medheb.audit.tree import list_tree, not_of_source, overlapping, through_links
 from medheb.build.inventory import Inventory, read_inventory
 from medheb.core.digests import sha256sums
@@ -17,6 +18,9 @@ from medheb.manifest.load import Run
 
 def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
     """Write ``audit/<dataset>/``: ``digests.json``, and ``SHA256SUMS`` if the source is built and may be shown.
+
+    A source that may not be shown and declares a tolerance also gets a full record beside the audit folder, which must
+    not leave the machine: without it nobody could say whether pictures made elsewhere are within tolerance.
 
     The same files give the same bytes, whatever the machine, the order on disk or the number of workers.
 
@@ -47,12 +51,21 @@ def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
     with atomic_folder(target.parent) as staging:
         if built and shown:
             write_text(staging / "SHA256SUMS", sha256sums({path: digests.L1 for path, digests in files.items()}))
-        write_json(staging / target.name, record.model_dump())
+        write_json(staging / target.name, record.model_dump(exclude_none=True))
+    private = private_record_path(run.layout, dataset)
+    if built and not shown and "L3" in record.roots:
+        full = record.model_copy(update={"archives": archives, "files": files, "withheld": False})
+        write_json(private, full.model_dump(exclude_none=True))
+    else:
+        private.unlink(missing_ok=True)
 
 
 def inventory_digests(inventory: Inventory) -> dict[str, Digests]:
     """What an inventory claims, by path from the benchmark folder."""
-    return {f"{inventory.images}/{file.path}": Digests(file.sha256, file.content) for file in inventory.files}
+    return {
+        f"{inventory.images}/{file.path}": Digests(file.sha256, file.content, None, file.bytes)
+        for file in inventory.files
+    }
 
 
 def _hash_built(run: Run, dataset: str, inventory: Inventory, workers: int) -> dict[str, FileDigests]:
@@ -65,7 +78,7 @@ def _hash_built(run: Run, dataset: str, inventory: Inventory, workers: int) -> d
     where = run.layout.inventory(manifest.images, dataset)
     if inventory.images != manifest.images or inventory.dataset != dataset:
         raise MedhebError(where, f"is about {inventory.dataset} in {inventory.images}", _rebuild(dataset))
-    claimed = inventory_digests(inventory)
+    claimed = _with_tolerance(inventory)
     excused = not_of_source(run, dataset)
     present = {
         path: kind
@@ -86,8 +99,18 @@ def _hash_built(run: Run, dataset: str, inventory: Inventory, workers: int) -> d
             raise AssertionError(f"{path} was judged identical without digests")
         if found.bytes != sizes[path]:
             _refuse(run, dataset, path, f"MISMATCH: has {found.bytes} bytes, not {sizes[path]}", 1)
-        files[path] = FileDigests(bytes=found.bytes, L1=found.L1, L2=found.L2)
+        files[path] = FileDigests(bytes=found.bytes, L1=found.L1, L2=found.L2, L3=found.L3)
     return files
+
+
+def _with_tolerance(inventory: Inventory) -> dict[str, Digests]:
+    """What an inventory claims, its pictures from a tolerant projector marked: an L3 that is not known yet."""
+    claimed = inventory_digests(inventory)
+    for file in inventory.files:
+        if file.facts.get("projector") in TOLERANT_PROJECTORS:
+            path = f"{inventory.images}/{file.path}"
+            claimed[path] = claimed[path]._replace(L3="")
+    return claimed
 
 
 def _refuse(run: Run, dataset: str, path: str, problem: str, number: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from medheb.audit.tolerance import PATTERN
 from medheb.audit.verdicts import Level
 from medheb.core.digests import merkle_root
 from medheb.core.errors import MedhebError
@@ -28,11 +29,12 @@ RecordT = TypeVar("RecordT", bound=Strict)
 
 
 class FileDigests(Strict):
-    """Digests of one built file: L1 of its bytes, L2 of its content."""
+    """Digests of one built file: L1 of its bytes, L2 of its content, L3 only where a tolerance is declared."""
 
     bytes: int = Field(ge=0)
     L1: Sha256
     L2: str = Field(pattern=r"^[a-z]+[0-9]+:[0-9a-f]{64}$")
+    L3: str | None = Field(default=None, pattern=PATTERN)
 
 
 class SourceRecord(Strict):
@@ -95,12 +97,14 @@ class Roots(Strict):
 
 
 def source_roots(archives: Mapping[str, str], files: Mapping[str, FileDigests]) -> dict[Level, str]:
-    """Merkle roots of one source over its archives (L0), file bytes (L1) and contents (L2)."""
-    return {
+    """Merkle roots of one source over its archives (L0), file bytes (L1), contents (L2), declared tolerances (L3)."""
+    tolerant = {path: digests.L3 for path, digests in files.items() if digests.L3 is not None}
+    roots: dict[Level, str] = {
         "L0": merkle_root(archives),
         "L1": merkle_root({path: digests.L1 for path, digests in files.items()}),
         "L2": merkle_root({path: digests.L2 for path, digests in files.items()}),
     }
+    return roots | ({"L3": merkle_root(tolerant)} if tolerant else {})
 
 
 def section_of(entries: Mapping[str, Entry], levels: tuple[Level, ...]) -> Section:
@@ -126,6 +130,11 @@ def overall_roots(sources: Mapping[str, SourceRoots], sections: Mapping[str, Sec
 def record_path(layout: Layout, dataset: str) -> Path:
     """``digests.json`` of one source."""
     return layout.audit / dataset / "digests.json"
+
+
+def private_record_path(layout: Layout, dataset: str) -> Path:
+    """Full digests of a withheld source that declares a tolerance. They never leave the machine (docs/audit.md)."""
+    return layout.audit.with_name("audit-private") / dataset / "digests.json"
 
 
 def sums_path(layout: Layout, dataset: str) -> Path:

@@ -11,15 +11,26 @@ from medheb.manifest.base import Strict
 
 SCHEMA_VERSION = 1
 
-Level = Literal["L0", "L1", "L2"]
+Level = Literal["L0", "L1", "L2", "L3"]
 CheckedLevel = Literal["L1", "L2"]
-Verdict = Literal["IDENTICAL", "EQUIVALENT", "NOT-BUILT", "MISSING", "EXTRA", "UNREADABLE", "MISMATCH"]
+Verdict = Literal[
+    "IDENTICAL", "EQUIVALENT", "WITHIN-TOLERANCE", "NOT-BUILT", "MISSING", "EXTRA", "UNREADABLE", "MISMATCH"
+]
 Area = Literal["source", "index", "scores", "embeddings", "record"]
 
 # From harmless to grave: the verdict over several files is the gravest of theirs.
-VERDICTS: tuple[Verdict, ...] = ("IDENTICAL", "EQUIVALENT", "NOT-BUILT", "EXTRA", "MISSING", "UNREADABLE", "MISMATCH")
+VERDICTS: tuple[Verdict, ...] = (
+    "IDENTICAL",
+    "EQUIVALENT",
+    "WITHIN-TOLERANCE",
+    "NOT-BUILT",
+    "EXTRA",
+    "MISSING",
+    "UNREADABLE",
+    "MISMATCH",
+)
 
-EXIT_OK = 0  # all identical or equivalent
+EXIT_OK = 0  # all identical, equivalent or within a declared tolerance
 EXIT_MISMATCH = 10  # some content differs, or the audit folder contradicts itself or the manifests
 EXIT_MISSING_OR_EXTRA = 11  # the set of files differs
 EXIT_UNREADABLE = 12  # some file cannot be read or decoded
@@ -29,6 +40,7 @@ EXIT_UNUSABLE = 14  # the audit folder is missing, damaged or of another schema 
 EXIT_CODES: dict[Verdict, int] = {
     "IDENTICAL": EXIT_OK,
     "EQUIVALENT": EXIT_OK,
+    "WITHIN-TOLERANCE": EXIT_OK,
     "NOT-BUILT": EXIT_NOT_BUILT,
     "EXTRA": EXIT_MISSING_OR_EXTRA,
     "MISSING": EXIT_MISSING_OR_EXTRA,
@@ -48,7 +60,8 @@ class Finding(Strict):
 class Unit(Strict):
     """Verdict over one source, or over all task JSONs, scores or embedding receipts, or over the record itself.
 
-    ``counts`` count checked things by verdict. ``findings`` name everything that is not identical; they
+    ``counts`` count checked things by verdict; ``unread`` files have the recorded size, but a fast check did not read
+    them. ``findings`` name everything that is not identical; they
     are empty where ``withheld`` says that names of this source must not be shown.
     """
 
@@ -58,6 +71,7 @@ class Unit(Strict):
     reason: str = ""
     withheld: bool = False
     counts: dict[Verdict, int] = Field(default_factory=dict)
+    unread: int = Field(default=0, ge=0)
     findings: tuple[Finding, ...] = ()
 
 
@@ -67,6 +81,8 @@ class Verification(Strict):
     schema_version: int = SCHEMA_VERSION
     level: CheckedLevel
     source: str | None = Field(description="the one source that was asked for, or null for everything")
+    sample_seed: int | None = Field(default=None, description="of a fast check: chooses the files that are read")
+    skipped: tuple[str, ...] = Field(default=(), description="what a fast check does not look at")
     verdict: Verdict
     exit_code: int
     encoders: dict[str, str] = Field(description="image libraries at record time and here, where they differ")
@@ -85,6 +101,7 @@ def unit_of(
     *,
     withheld: bool = False,
     reason: str = "",
+    unread: int = 0,
 ) -> Unit:
     """Sum up ``name -> (verdict, reason)``; where ``withheld``, names and reasons of single files are dropped."""
     counts = {
@@ -104,6 +121,7 @@ def unit_of(
         reason=reason,
         withheld=withheld,
         counts=counts,
+        unread=unread,
         findings=findings,
     )
 

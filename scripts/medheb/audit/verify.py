@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -11,9 +12,7 @@ from medheb.audit.consistency import judge_record
 from medheb.audit.environment import encoder_differences
 from medheb.audit.judge import Digests, Verdicts, judge, survey
 from medheb.audit.lineage import Origin
-from medheb.audit.measure import Measured
 from medheb.audit.privacy import may_show
-from medheb.audit.record import inventory_digests
 from medheb.audit.results import KeyCache, embedding_entry, group_sources, score_entry
 from medheb.audit.roots import score_name
 from medheb.audit.schema import (
@@ -27,17 +26,23 @@ from medheb.audit.schema import (
     record_path,
     roots_path,
 )
-from medheb.audit.tree import Kind, kind_at, list_tree, not_of_source, overlapping, something_at, through_links
+from medheb.audit.tree import Kind, kind_at, something_at
 from medheb.audit.verdicts import CheckedLevel, Unit, Verdict, Verification, exit_code, gravest, unit_of
-from medheb.build.inventory import read_inventory
-from medheb.core.digests import merkle_root
+from medheb.audit.verify_source import Depth, verify_source
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
 
+# What a fast check leaves out: both read every task JSON and the inputs of every model.
+SKIPPED = ("embedded inputs", "origin of scores")
+
 
 def verify(
-    run: Run, source: str | None = None, level: CheckedLevel = "L2", workers: int = os.cpu_count() or 1
+    run: Run,
+    source: str | None = None,
+    level: CheckedLevel = "L2",
+    workers: int = os.cpu_count() or 1,
+    sample_seed: int | None = None,
 ) -> Verification:
     """Compare everything on disk with the audit folder.
 
@@ -46,6 +51,8 @@ def verify(
         source: check this source, and the task JSONs and scores that draw on it, only.
         level: L1 hashes bytes; L2 also decodes, and so tells another encoding from another content.
         workers: threads that hash and decode.
+        sample_seed: check fast: sizes of all files, contents of those that this seed chooses, and all roots of the
+            record. None reads everything.
 
     Raises:
         MedhebError: the run has no source of that name. Everything else becomes a verdict.
@@ -58,25 +65,28 @@ def verify(
         name = roots_path(run.layout).name
         verdict: Verdict = "UNREADABLE" if something_at(roots_path(run.layout)) else "MISSING"
         unit = unit_of("record", "audit folder", {name: (verdict, f"{error.fault}. {error.remedy}")})
-        return _result(run, source, level, [unit])
+        return _result(run, source, Depth(level, workers, sample_seed), [unit])
     records, broken = _read_records(run)
     asked = [source] if source else list(run.datasets)
-    units = [_verify_source(run, records[dataset], level, workers) for dataset in asked if dataset in records]
+    depth = Depth(level, workers, sample_seed)
+    units = [verify_source(run, records[dataset], depth) for dataset in asked if dataset in records]
     tasks = {key: task for key, task in run.tasks.items() if source is None or source in task.sources}
-    units.append(_verify_index(run, roots, tasks, level, workers))
-    units.append(_verify_scores(run, roots, records, tasks))
-    if source is None:
+    units.append(_verify_index(run, roots, tasks, depth))
+    units.append(_verify_scores(run, roots, None if depth.fast else records, tasks))
+    if source is None and not depth.fast:
         units.append(_verify_embeddings(run, roots))
     judged = judge_record(run, roots, {dataset: records[dataset] for dataset in asked if dataset in records}, source)
     judged |= {name: verdict for name, verdict in broken.items() if name.partition("/")[0] in asked}
     units.append(unit_of("record", "audit folder", judged))
-    return _result(run, source, level, units)
+    return _result(run, source, depth, units)
 
 
-def _result(run: Run, source: str | None, level: CheckedLevel, units: list[Unit]) -> Verification:
+def _result(run: Run, source: str | None, depth: Depth, units: list[Unit]) -> Verification:
     return Verification(
-        level=level,
+        level=depth.level,
         source=source,
+        sample_seed=depth.seed,
+        skipped=SKIPPED if depth.fast else (),
         verdict=gravest(unit.verdict for unit in units),
         exit_code=exit_code(units),
         encoders=encoder_differences(environment_path(run.layout)),
@@ -99,78 +109,11 @@ def _read_records(run: Run) -> tuple[dict[str, SourceRecord], Verdicts]:
     return records, broken
 
 
-def _verify_source(run: Run, record: SourceRecord, level: CheckedLevel, workers: int) -> Unit:
-    """Verdict over the built files of one source."""
-    dataset = record.dataset
-    # What is extra in a shared folder may belong to a source that must not be shown.
-    withheld = record.withheld or not may_show(run, [dataset, *overlapping(run, dataset)])
-    expected: Mapping[str, Digests] | None = {
-        path: Digests(digests.L1, digests.L2) for path, digests in record.files.items()
-    }
-    links: Mapping[str, str] = {}
-    if record.withheld and record.state == "built":
-        expected, links = _expected_from_inventory(run, record)
-    excused = not_of_source(run, dataset)
-    present = {
-        path: kind
-        for path, kind in list_tree(run.layout.benchmark, run.datasets[dataset].images).items()
-        if path not in excused or path in (expected or {})
-    }
-    if expected is None:
-        return _verify_whole(run, record, present, level, workers)
-    present = through_links(run.layout.benchmark, run.datasets[dataset].images, links, present, expected)
-    measured = survey(run.layout.benchmark, expected, present, level, workers)
-    verdicts = judge(expected, present, measured, level)
-    if record.state == "not-built":
-        verdicts[dataset] = ("NOT-BUILT", record.reason)
-        return unit_of("source", dataset, verdicts, withheld=withheld, reason=record.reason)
-    return unit_of("source", dataset, verdicts, withheld=withheld)
+def _verify_index(run: Run, roots: Roots, tasks: Mapping[str, Task], depth: Depth) -> Unit:
+    """Verdict over task JSONs, named by path, or by task where a source is withheld.
 
-
-def _expected_from_inventory(run: Run, record: SourceRecord) -> tuple[dict[str, Digests] | None, dict[str, str]]:
-    """Digests and links of a withheld source, from the inventory on this machine if the recorded roots vouch for it."""
-    try:
-        inventory = read_inventory(run.layout.inventory(run.datasets[record.dataset].images, record.dataset))
-    except (MedhebError, OSError, RecursionError):
-        return None, {}
-    claimed = inventory_digests(inventory)
-    vouched = (
-        merkle_root({path: digests.L1 for path, digests in claimed.items()}) == record.roots.get("L1")
-        and merkle_root({path: digests.L2 for path, digests in claimed.items()}) == record.roots.get("L2")
-        and inventory.images == run.datasets[record.dataset].images
-    )
-    return (claimed, inventory.links) if vouched else (None, {})
-
-
-def _verify_whole(
-    run: Run, record: SourceRecord, present: Mapping[str, Kind], level: CheckedLevel, workers: int
-) -> Unit:
-    """One verdict over all files of a withheld source whose inventory cannot be trusted: by its roots alone."""
-    paths = [path for path, kind in present.items() if kind == "file"]
-    odd = [path for path, kind in present.items() if kind not in {"file", "folder"}]
-    measured = survey(run.layout.benchmark, paths, present, level, workers)
-    found = {path: item for path, item in measured.items() if isinstance(item, Measured)}
-    why = "by its roots alone, since the inventory here is not the recorded one"
-    verdict: Verdict = "MISMATCH"
-    if odd or len(found) != len(paths):
-        verdict = "UNREADABLE"
-    elif merkle_root({path: item.L1 for path, item in found.items()}) == record.roots.get("L1"):
-        verdict = "IDENTICAL"
-    elif level == "L2" and merkle_root({path: item.L2 or "" for path, item in found.items()}) == record.roots.get("L2"):
-        verdict = "EQUIVALENT"
-    number = max(len(paths) + len(odd), 1)
-    return Unit(
-        area="source",
-        name=record.dataset,
-        verdict=verdict,
-        reason=f"{why}; {record.file_count} files recorded, {len(paths)} here",
-        withheld=True,
-        counts={verdict: number},
-    )
-
-
-def _verify_index(run: Run, roots: Roots, tasks: Mapping[str, Task], level: CheckedLevel, workers: int) -> Unit:
-    """Verdict over task JSONs, named by path, or by task where a source is withheld."""
+    A fast check parses only those whose bytes are not the recorded ones.
+    """
     expected: dict[str, Digests] = {}
     names: dict[str, str] = {}
     verdicts: Verdicts = {}
@@ -186,23 +129,35 @@ def _verify_index(run: Run, roots: Roots, tasks: Mapping[str, Task], level: Chec
             names[task.index] = name
     kinds = {path: kind_at(run.layout.benchmark, path) for path in expected}
     present = {path: kind for path, kind in kinds.items() if kind is not None}
-    measured = survey(run.layout.benchmark, expected, present, level, workers)
-    for path, (verdict, reason) in judge(expected, present, measured, level).items():
+    judged = _judge_index(run, expected, present, replace(depth, level="L1")) if depth.fast else {}
+    rest = {path: digests for path, digests in expected.items() if judged.get(path, ("",))[0] != "IDENTICAL"}
+    judged |= _judge_index(run, rest, {path: kind for path, kind in present.items() if path in rest}, depth)
+    for path, (verdict, reason) in judged.items():
         verdicts[names[path]] = (verdict, reason if names[path] == path or not reason else WITHHELD)
     return unit_of("index", "task JSONs", verdicts)
 
 
-def _verify_scores(run: Run, roots: Roots, records: Mapping[str, SourceRecord], tasks: Mapping[str, Task]) -> Unit:
-    """Verdict over scores by ``model/task``; they have reproducible content (L2) only."""
+def _judge_index(run: Run, expected: Mapping[str, Digests], present: Mapping[str, Kind], depth: Depth) -> Verdicts:
+    measured = survey(run.layout.benchmark, expected, present, depth.level, depth.workers)
+    return judge(expected, present, measured, depth.level)
+
+
+def _verify_scores(
+    run: Run, roots: Roots, records: Mapping[str, SourceRecord] | None, tasks: Mapping[str, Task]
+) -> Unit:
+    """Verdict over scores by ``model/task``; they have reproducible content (L2) only.
+
+    Without ``records``, nobody asks whether a score was computed from the data and the task JSON that were recorded.
+    """
     verdicts: Verdicts = {}
     for key, task in tasks.items():
-        origin = Origin(run, task, records)
+        origin = Origin(run, task, records) if records is not None else None
         for model in run.models:
             name = score_name(model, key)
             path = run.layout.score(model, key)
             found = _attempt(partial(score_entry, run, model, task))
             verdict, reason = _judge_entry(roots.scores.entries.get(name), found, something_at(path))
-            stale = origin.contradiction(path) if verdict == "IDENTICAL" else ""
+            stale = origin.contradiction(path) if origin and verdict == "IDENTICAL" else ""
             if stale:
                 verdict, reason = "MISMATCH", stale
             elif verdict == "MISMATCH":
