@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import logging
 import os
 import stat
 import tempfile
@@ -13,6 +14,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from pathlib import Path
 
+LOG = logging.getLogger("medheb.fetch")
 MAX_THREADS = 16
 SEAT_WAIT_S = 0.2
 _SLOTS: dict[tuple[str, int], threading.BoundedSemaphore] = {}
@@ -43,8 +45,12 @@ def _seat(host: str, limit: int) -> Iterator[None]:
     handle = None
     try:
         folder = _seats_folder()
-        while folder is not None and (handle := _free_seat(folder, host, limit)) is None:
+        handle = _free_seat(folder, host, limit) if folder else None
+        if folder and handle is None:
+            LOG.info("%d files come from %s already; waiting", limit, host)
+        while folder and handle is None:
             pause(SEAT_WAIT_S)
+            handle = _free_seat(folder, host, limit)
     except OSError:
         pass
     try:
