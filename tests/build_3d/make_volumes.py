@@ -161,12 +161,16 @@ LAYS: dict[str, Callable[[Path], None]] = {
 
 
 def build(
-    dataset: str, files: Path, out: Path, protocol: str = "release", projector: str | None = None, workers: int = 1
+    dataset: str,
+    files: Path,
+    out: Path,
+    protocol: ProtocolName = "release",
+    projector: Projector | None = None,
+    workers: int = 1,
 ) -> Inventory:
     """Build a source of the real manifests; X-rays with the protocol's own projector."""
-    name: ProtocolName = "release" if protocol == "release" else "corrected"
-    chosen: Projector = "cone" if (projector or ("cone" if name == "corrected" else "release")) == "cone" else "release"
-    return build_from(load_dataset(MANIFESTS / f"{dataset}.yaml"), files, out, name, chosen, workers)
+    chosen = projector or ("release" if protocol == "release" else "cone")
+    return build_from(load_dataset(MANIFESTS / f"{dataset}.yaml"), files, out, protocol, chosen, workers)
 
 
 def backwards(files: Path, copy: Path) -> None:

@@ -251,6 +251,12 @@ def test_scans_that_the_table_lists_and_the_copy_lacks(ct: Path) -> None:
     assert "valid_9_a_1.nii.gz: is missing, though the table of volumes lists it" in fault
 
 
+def test_a_damaged_table_of_labels_is_named_once(ct: Path) -> None:
+    (ct / "dataset" / "multi_abnormality_labels" / "valid_predicted_labels.csv").write_text("Volume,Emphysema\nx,1\n")
+    with pytest.raises(MedhebError, match=r"valid_predicted_labels\.csv: has no column VolumeName"):
+        built(ct, "release")
+
+
 def test_a_folder_of_another_source(tmp_path: Path) -> None:
     make.han_seg(tmp_path / "in")
     with pytest.raises(MedhebError, match="holds no train_fixed or valid_fixed, not even 6 folders down"):

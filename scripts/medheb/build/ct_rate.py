@@ -106,6 +106,9 @@ def units(source: Source) -> Sequence[Unit]:
     found: list[Unit] = []
     for split, part in sorted(options.parts.items()):
         if (root / part.volumes).is_dir():
+            # Read here first: a damaged table is the source's fault, not that of every scan.
+            _labels(root / part.labels)
+            _no_chest(root / part.no_chest)
             found += _scans(split, root / part.volumes, _listed_scans(root / part.scans))
     return found
 
