@@ -8,7 +8,6 @@ from hashlib import blake2b
 from medheb.core.errors import MedhebError
 from medheb.index.records import Item, Record
 
-MIN_QUERIES = 10
 REMEDY = "Give the task other sources or another builder"
 
 
@@ -61,17 +60,17 @@ class RowRules:
         """Refuse the task if a rule was broken.
 
         Raises:
-            MedhebError: fewer than ten queries, candidates of equal content in one row, a local row without a wrong
+            MedhebError: no query, candidates of equal content in one row, a local row without a wrong
                 candidate, or a global pool with two rows that share their query or their positive.
         """
-        if self._rows < MIN_QUERIES:
-            raise MedhebError(self._where, f"would have {self._rows} queries, fewer than {MIN_QUERIES}", REMEDY)
+        if not self._rows:
+            raise MedhebError(self._where, "would have no query", REMEDY)
         if self._fault is not None:
             raise MedhebError(self._where, self._fault, REMEDY)
 
 
 def check_rows(records: Sequence[Record], pool: str, contents: Mapping[str, str], where: str) -> None:
-    """Check size and uniqueness of a whole task; see :class:`RowRules`."""
+    """Check a whole task; see :class:`RowRules`."""
     rules = RowRules(pool, contents, where)
     for record in records:
         rules.add(record)

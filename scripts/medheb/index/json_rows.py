@@ -13,6 +13,7 @@ from medheb.core.errors import MedhebError
 CHUNK_BYTES = 1 << 20
 MAX_ROW_CHARACTERS = 64 << 20
 BLANKS = " \t\r\n"
+ENDS = frozenset(BLANKS + ",]")
 # An error this near to the end of what was read may only mean that the rest has not been read yet.
 MARGIN = 32
 
@@ -52,6 +53,8 @@ class _Text:
         try:
             decoded = self._decode.decode(chunk, final=self.ended)
         except UnicodeDecodeError as error:
+            if self.ended:
+                raise self.fault("is cut off") from None
             raise self.fault(f"is not UTF-8 text (byte 0x{error.object[error.start]:02x})") from None
         self.text, self.start = self.text[self.start :] + decoded, 0
 
@@ -70,8 +73,11 @@ class _Text:
         """The next JSON value, used up."""
         while True:
             try:
-                value, self.start = DECODER.raw_decode(self.text, self.start)
-                return value
+                value, end = DECODER.raw_decode(self.text, self.start)
+                # A number may go on in what has not been read yet; everything else says where it ends.
+                if self.ended or isinstance(value, dict | list | str) or self.text[end : end + 1] in ENDS:
+                    self.start = end
+                    return value
             except _FaultError as error:
                 raise self.fault(str(error)) from None
             except RecursionError:

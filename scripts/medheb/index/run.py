@@ -29,6 +29,7 @@ from medheb.manifest.released import RELEASED_ID
 from medheb.manifest.task import Task
 
 log = logging.getLogger("medheb.index")
+FEW_QUERIES = 10
 
 
 def build_index(run: Run, task_key: str) -> Status:
@@ -56,13 +57,20 @@ def build_index(run: Run, task_key: str) -> Status:
         except MedhebError as error:
             status = status_of(error, f"index {task_key}")
     if not status.ok:
-        # The texts of a restricted source stand in no log; its status file, which stays here, has the whole reason.
-        reason = status.reason if may_show(run, task) else "see its status file; the source's terms forbid to show more"
-        log.warning("index %s: %s: %s. %s", task_key, status.state, reason, status.remedy)
+        log.warning("index %s: %s: %s", task_key, status.state, shown_reason(run, task, status))
         write_text(path, "[]\n")
+    elif quality.rows < FEW_QUERIES:
+        log.warning("index %s: only %d queries", task_key, quality.rows)
     write_quality(run.layout.task_quality(task.index), quality)
     write_status(run.layout.task_status(task.index), status)
     return status
+
+
+def shown_reason(run: Run, task: Task, status: Status) -> str:
+    """Why a task is empty, for logs and terminals; texts and paths of a restricted source stand in its status only."""
+    if may_show(run, task) or not status.origin.startswith("index "):
+        return f"{status.reason}. {status.remedy}"
+    return f"the terms of its source forbid to show why; the reason stands in {run.layout.task_status(task.index)}"
 
 
 def may_show(run: Run, task: Task) -> bool:
@@ -88,23 +96,10 @@ def build_records(task: Task, sources: Sources, seed: int) -> list[Record]:
         MedhebError: the builder refuses, a named image is in no inventory, or the rows break a rule of all tasks.
     """
     records = list(builder_of(task)(task, sources, Draw(seed, task.task)))
-    contents = built_contents(task, sources)
+    contents = sources.contents()
     check_complete(records, contents, task.index)
     check_rows(records, task.pool, contents, task.index)
     return records
-
-
-def built_contents(task: Task, sources: Sources) -> dict[str, str]:
-    """Path below the task's image root to content digest, for all files of its sources."""
-    if task.image_root is None:
-        return {}
-    root = f"{task.image_root}/"
-    return {
-        f"{source.inventory.images}/{file.path}".removeprefix(root): file.content
-        for source in sources.all
-        for file in source.inventory.files
-        if f"{source.inventory.images}/{file.path}".startswith(root)
-    }
 
 
 def _write_rebuilt(run: Run, task: Task, images: Images, path: Path) -> Quality:

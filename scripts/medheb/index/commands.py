@@ -1,0 +1,92 @@
+"""What ``medheb index`` does: make task files of tasks or sources, and check that nothing they name is missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from medheb.core.errors import MedhebError
+from medheb.core.status import Status
+from medheb.index.completeness import Disk
+from medheb.index.run import build_index
+from medheb.index.verify import TaskCheck, check_task
+from medheb.manifest.base import read_yaml, validate
+from medheb.manifest.load import PROTOCOLS, Run
+from medheb.manifest.protocol import Protocol
+
+CHECK = "check"
+
+
+def in_folder(run: Run, out: Path | None, protocol: Literal["release", "corrected"] | None) -> Run:
+    """The run on another benchmark folder (as ``medheb build --out`` filled it) or under another protocol."""
+    if out is not None:
+        run = replace(run, layout=replace(run.layout, benchmark=out))
+    if protocol is not None and protocol != run.config.protocol:
+        path = PROTOCOLS / f"{protocol}.yaml"
+        config = run.config.model_copy(update={"protocol": protocol})
+        run = replace(run, config=config, protocol=validate(Protocol, read_yaml(path), path))
+    return run
+
+
+def knows(run: Run, name: str) -> bool:
+    """True if ``name`` is a task or a source of the run."""
+    return name in run.tasks or name in run.datasets
+
+
+def tasks_named(run: Run, names: Sequence[str]) -> list[str]:
+    """Task keys that tasks and sources stand for, in the order of the task table; all of the run for no name.
+
+    Raises:
+        MedhebError: a name that is neither, or a source that no task uses.
+    """
+    wanted: set[str] = set()
+    for name in names:
+        found = {name} & set(run.tasks) or {key for key, task in run.tasks.items() if name in task.sources}
+        if not found:
+            if name in run.datasets:
+                raise MedhebError(name, "is a source that no task of this run uses", "Choose another, or other tasks")
+            raise MedhebError(name, "is neither a task nor a source of this run", f"Tasks: {', '.join(run.tasks)}")
+        wanted |= found
+    return [key for key in run.tasks if not names or key in wanted]
+
+
+def index_command(run: Run, names: Sequence[str]) -> list[Status]:
+    """Make the task files of tasks or sources, one after the other; the log says what came of each.
+
+    Raises:
+        MedhebError: an unknown name, or a source that has not been built.
+    """
+    return [build_index(run, key) for key in tasks_named(run, names)]
+
+
+def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:
+    """Check task files and print what is missing. Tasks that are not made count only if they were named.
+
+    Returns:
+        1 if a picture is missing or a task failed, else 0.
+    """
+    disk = Disk(run.layout.benchmark)
+    checks: list[TaskCheck] = []
+    for key in tasks_named(run, names):
+        checks.append(check_task(run, run.tasks[key], disk))
+        if not as_json and (names or checks[-1].state != "not made"):
+            print("\n".join(checks[-1].lines()), flush=True)
+    if as_json:
+        print(json.dumps([check.as_json() for check in checks], indent=1, ensure_ascii=False))
+    else:
+        _print_sum(checks)
+    bad = {"missing", "failed"} | ({"not made"} if names else set())
+    return int(any(check.state in bad for check in checks))
+
+
+def _print_sum(checks: Sequence[TaskCheck]) -> None:
+    counts = {state: sum(check.state == state for check in checks) for state in ("complete", "missing", "failed")}
+    others = {state: sum(check.state == state for check in checks) for state in ("blocked", "not made")}
+    told = [f"{counts['complete']} of {len(checks)} tasks are complete"]
+    told += [f"{counts['missing']} lack {sum(check.lost for check in checks)} pictures"] if counts["missing"] else []
+    told += [f"{counts['failed']} failed"] if counts["failed"] else []
+    told += [f"{count} {state}" for state, count in others.items() if count]
+    print(", ".join(told))
