@@ -107,6 +107,27 @@ def test_shared_archives_count_once_in_the_sum(tmp_path: Path) -> None:
     assert [source.remaining_bytes for source in made.sources] == [700, 700]
     assert made.ready.remaining_bytes == 700
     assert made.ready.disk_bytes == 6000
+    assert made.ready.disk_at_least == 6000, "files that are not unpacked are part of what is built"
+
+
+def test_a_kept_download_is_the_least_that_a_disk_holds(tmp_path: Path) -> None:
+    zipped = {"files": [file(size=700)], "disk_bytes": None}
+    whole = {"include": ["*"], "max_bytes": 10**6}
+    run = make_run(
+        tmp_path,
+        dataset("a", unpack=whole, **zipped),
+        dataset("b", unpack={**whole, "remote": True}, **zipped),
+        dataset("c", unpack=whole, files=[file(size=700)], disk_bytes=50),
+        dataset("d", **zipped),
+        closed("e", download_bytes=700, disk_bytes=None),
+        accept="open",
+    )
+    made = make_plan(run)
+    assert [source.disk_at_least for source in made.sources] == [700, 0, 750, 700, 0]
+    assert made.ready.disk_at_least == 2150
+    text = printed(made)
+    assert "> 700 B" in text
+    assert "ready: 4 sources, 2.8 kB to load, at least 2.1 kB on disk" in text
 
 
 def test_unknown_sizes_stay_unknown_and_are_counted(tmp_path: Path) -> None:

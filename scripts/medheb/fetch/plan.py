@@ -40,6 +40,7 @@ class SourcePlan(Strict):
     download_bytes: int | None = Field(ge=0, description="whole source, or the user's copy of it; null if unknown")
     remaining_bytes: int | None = Field(ge=0, description="still to download, 0 for an own copy; null if unknown")
     disk_bytes: int | None = Field(ge=0, description="unpacked and built; null if unknown")
+    disk_at_least: int = Field(ge=0, description="the download, which is kept, and what is known of the rest")
     inodes: int | None = Field(ge=0, description="files after unpacking and building; null if unknown")
     hours: float | None = Field(ge=0, description="of the remaining bytes at the assumed bandwidth; null if unknown")
 
@@ -52,6 +53,7 @@ class Sum(Strict):
     remaining_unknown: int = Field(description="sources with unknown size")
     disk_bytes: int
     disk_unknown: int
+    disk_at_least: int = Field(description="remaining downloads that are kept, and what is known of the rest")
     inodes: int
     inodes_unknown: int
     hours: float
@@ -107,8 +109,8 @@ def make_plan(run: Run) -> Plan:
         free_bytes=free_bytes,
         free_inodes=free_inodes,
         sources=tuple(sources),
-        ready=_sum(ready, work, speed),
-        blocked=_sum([source for source in sources if source.state == "blocked"], work, speed),
+        ready=_sum(run, ready, work, speed),
+        blocked=_sum(run, [source for source in sources if source.state == "blocked"], work, speed),
         present=sum(source.state == "present" for source in sources),
         own_copies=_own_copies([source for source in sources if source.own_copy]),
         shortage=_shortage(run, ready, work, free_bytes, free_inodes),
@@ -184,6 +186,8 @@ def _source(run: Run, dataset: Dataset, work: Mapping[str, int] | None, speed: f
     remaining = 0 if state == "present" else None if work is None else sum(work.values())
     known = [file.bytes for file in dataset.files if file.bytes is not None]
     whole = sum(known) if known and len(known) == len(dataset.files) else None
+    size = whole if dataset.download_bytes is None else dataset.download_bytes
+    own_copy = is_own_copy(run, dataset)
     return SourcePlan(
         id=dataset.id,
         title=dataset.title,
@@ -191,12 +195,13 @@ def _source(run: Run, dataset: Dataset, work: Mapping[str, int] | None, speed: f
         host=host,
         state=state,
         here=here,
-        own_copy=is_own_copy(run, dataset),
+        own_copy=own_copy,
         reason="; ".join(need.reason for need in needs),
         remedy=". ".join(need.remedy for need in needs),
-        download_bytes=whole if dataset.download_bytes is None else dataset.download_bytes,
+        download_bytes=size,
         remaining_bytes=remaining,
         disk_bytes=dataset.disk_bytes,
+        disk_at_least=_room(dataset, 0 if own_copy else size or 0, dataset.disk_bytes or 0),
         inodes=dataset.inodes,
         hours=None if remaining is None else _hours(remaining, speed),
     )
@@ -259,11 +264,14 @@ def _hours(size: int, speed: float) -> float:
     return round(size * BITS_PER_BYTE / (speed * 1e6) / SECONDS_PER_HOUR, 6)
 
 
-def _sum(sources: Iterable[SourcePlan], work: Mapping[str, Mapping[str, int] | None], speed: float) -> Sum:
-    chosen = list(sources)
+def _sum(run: Run, chosen: Sequence[SourcePlan], work: Mapping[str, Mapping[str, int] | None], speed: float) -> Sum:
     contents: dict[str, int] = {}
+    at_least = 0
     for source in chosen:
-        contents.update(work[source.id] or {})
+        came = work[source.id] or {}
+        fresh = sum(size for key, size in came.items() if key not in contents)
+        at_least += _room(run.datasets[source.id], fresh, source.disk_bytes or 0)
+        contents.update(came)
     remaining = sum(contents.values())
     return Sum(
         sources=len(chosen),
@@ -271,6 +279,7 @@ def _sum(sources: Iterable[SourcePlan], work: Mapping[str, Mapping[str, int] | N
         remaining_unknown=sum(source.remaining_bytes is None for source in chosen),
         disk_bytes=sum(source.disk_bytes or 0 for source in chosen),
         disk_unknown=sum(source.disk_bytes is None for source in chosen),
+        disk_at_least=at_least,
         inodes=sum(source.inodes or 0 for source in chosen),
         inodes_unknown=sum(source.inodes is None for source in chosen),
         hours=_hours(remaining, speed),

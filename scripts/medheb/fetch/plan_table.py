@@ -52,7 +52,7 @@ def print_plan(plan: Plan, console: Console) -> None:
             source.access,
             source.host,
             OWN if source.own_copy else size_text(source.remaining_bytes),
-            size_text(source.disk_bytes),
+            _disk_text(source),
             UNKNOWN if source.inodes is None else f"{source.inodes:,}",
             "" if source.own_copy else hours_text(source.hours),
             f"[{STYLES[source.state]}]{_state_text(source)}[/]",
@@ -74,6 +74,12 @@ def totals(plan: Plan) -> list[str]:
     ]
 
 
+def _disk_text(source: SourcePlan) -> str:
+    if source.disk_bytes is not None:
+        return size_text(source.disk_bytes)
+    return f"> {size_text(source.disk_at_least)}" if source.disk_at_least else UNKNOWN
+
+
 def _own_text(own: OwnCopies) -> str:
     size = size_text(own.bytes) + (f" (+ {own.unknown} of unknown size)" if own.unknown else "")
     return f"{_sources_text(own.sources)}, {size} of your own copies, verified and never downloaded"
@@ -88,11 +94,15 @@ def _state_text(source: SourcePlan) -> str:
 
 
 def _sum_text(total: Sum) -> str:
-    parts = [_sources_text(total.sources)]
-    for text, unknown in (
-        (f"{size_text(total.remaining_bytes)} to load", total.remaining_unknown),
-        (f"{size_text(total.disk_bytes)} on disk", total.disk_unknown),
-        (f"{total.inodes:,} files", total.inodes_unknown),
-    ):
-        parts.append(f"{text} (+ {unknown} of unknown size)" if unknown else text)
-    return ", ".join([*parts, f"{hours_text(total.hours)} hours"])
+    parts = [
+        _sources_text(total.sources),
+        _lower_bound(f"{size_text(total.remaining_bytes)} to load", total.remaining_unknown),
+        f"{'at least ' if total.disk_unknown else ''}{size_text(total.disk_at_least)} on disk",
+        _lower_bound(f"{total.inodes:,} files", total.inodes_unknown),
+        f"{hours_text(total.hours)} hours",
+    ]
+    return ", ".join(parts)
+
+
+def _lower_bound(text: str, unknown: int) -> str:
+    return f"{text} (+ {unknown} of unknown size)" if unknown else text
