@@ -417,10 +417,13 @@ def audit_record(dataset: DatasetId) -> None:
 
 @audit_app.command("roots")
 def audit_roots() -> None:
-    """Write the Merkle roots of sources, task files and scores."""
+    """Write the Merkle roots of sources, task files and scores, the environment, and how everything was made."""
+    from medheb.audit.provenance import write_provenance
     from medheb.audit.roots import write_roots
+    from medheb.workflow import Plan
 
-    write_roots(current_run())
+    run = current_run()
+    write_provenance(run, write_roots(run), Plan(State.config_files, State.overrides))
 
 
 @audit_app.command("verify")
