@@ -293,7 +293,8 @@ def test_parquet_that_does_not_fit_its_score_is_refused(recorded: Bench) -> None
 
 def test_environment_names_encoders_and_packages_but_nobody(recorded: Bench) -> None:
     content = json.loads((recorded.layout.audit / "environment.json").read_bytes())
-    assert set(content) == {"medheb", "python", "implementation", "platform", "cpu", "encoders", "packages"}
+    known = {"medheb", "python", "implementation", "platform", "cpu", "gpus", "container", "encoders", "packages"}
+    assert set(content) == known
     assert set(content["encoders"]) == {"pillow", "zlib", "libjpeg", "libjpeg_turbo"}
     assert content["packages"]["pillow"] == content["encoders"]["pillow"]
     assert content == describe_environment()

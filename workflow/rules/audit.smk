@@ -24,13 +24,14 @@ rule record_digests:
 
 
 rule audit:
-    """Merkle roots of sources, task files and scores."""
+    """Merkle roots of sources, task files and scores, and how everything was made."""
     input:
         digests=PLAN.all_digests(),
         indices=PLAN.all_indices(),
         scores=PLAN.scores(),
     output:
-        f"{RESULTS}/audit/roots.json",
+        roots=f"{RESULTS}/audit/roots.json",
+        provenance=f"{RESULTS}/audit/provenance.json",
     log:
         f"{RESULTS}/logs/audit/roots.log",
     benchmark:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
+import shutil
+import subprocess
 from collections.abc import Mapping
 from importlib.metadata import distributions
 from pathlib import Path
@@ -12,13 +15,14 @@ from typing import Any
 from PIL import features
 
 import medheb
+from medheb.core.digests import sha256_file
 
 # The libraries that decide the bytes of an image file while its pixels stay the same.
 ENCODERS = {"pillow": "pil", "zlib": "zlib", "libjpeg": "jpg", "libjpeg_turbo": "libjpeg_turbo"}
 
 
 def describe_environment() -> dict[str, Any]:
-    """Interpreter, platform, processor, image libraries and all installed packages. No host or user name, no time."""
+    """Interpreter, platform, processors, container, image libraries, all packages. No host or user name, no time."""
     packages = {dist.metadata["Name"].lower(): dist.version for dist in distributions() if dist.metadata["Name"]}
     return {
         "medheb": medheb.__version__,
@@ -26,6 +30,8 @@ def describe_environment() -> dict[str, Any]:
         "implementation": platform.python_implementation(),
         "platform": {"system": platform.system(), "release": platform.release(), "machine": platform.machine()},
         "cpu": cpu_model(),
+        "gpus": gpus(),
+        "container": container(),
         "encoders": encoder_versions(),
         "packages": dict(sorted(packages.items())),
     }
@@ -44,6 +50,38 @@ def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
         lines = []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or "unknown"
+
+
+def gpus() -> list[dict[str, str]]:
+    """Name and driver version of each NVIDIA GPU; empty where there is none or its tool does not answer."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    command = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    rows = (line.rpartition(",") for line in done.stdout.splitlines() if "," in line)
+    return [{"name": name.strip(), "driver": driver.strip()} for name, _, driver in rows]
+
+
+def container(environment: Mapping[str, str] = os.environ) -> dict[str, str] | None:
+    """Name and sha256 of the container image that this runs in, None outside of one.
+
+    Apptainer tells the image file, whose digest is taken; for others set MEDHEB_CONTAINER to ``name@sha256:...``.
+    """
+    told = environment.get("MEDHEB_CONTAINER", "")
+    if told:
+        name, _, digest = told.partition("@sha256:")
+        return {"name": name, "sha256": digest or "unknown"}
+    image = environment.get("APPTAINER_CONTAINER") or environment.get("SINGULARITY_CONTAINER")
+    if not image:
+        return None
+    try:
+        return {"name": Path(image).name, "sha256": sha256_file(Path(image))}
+    except OSError:
+        return {"name": Path(image).name, "sha256": "unknown"}
 
 
 def encoder_differences(environment: Path) -> dict[str, str]:

@@ -28,7 +28,7 @@ from medheb.core.files import write_json, write_text
 from medheb.manifest.load import Run
 
 
-def write_roots(run: Run) -> None:
+def write_roots(run: Run) -> Roots:
     """Write ``roots.json``, ``environment.json`` and ``SHA256SUMS-index`` from the sources' records and the results.
 
     Raises:
@@ -69,6 +69,7 @@ def write_roots(run: Run) -> None:
     write_text(index_sums_path(run.layout), sha256sums(shown_index(run, index.entries)))
     write_json(environment_path(run.layout), describe_environment())
     write_json(roots_path(run.layout), roots.model_dump())
+    return roots
 
 
 def _guarded(run: Run, sources: Iterable[str], name: str, make: Callable[[], Entry]) -> Entry:

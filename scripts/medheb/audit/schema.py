@@ -163,7 +163,7 @@ def read_source_record(path: Path) -> SourceRecord:
     Raises:
         MedhebError: missing, not JSON, a wrong value, or another schema version.
     """
-    return _read(path, SourceRecord)
+    return read_part(path, SourceRecord)
 
 
 def read_roots(path: Path) -> Roots:
@@ -172,10 +172,15 @@ def read_roots(path: Path) -> Roots:
     Raises:
         MedhebError: missing, not JSON, a wrong value, or another schema version.
     """
-    return _read(path, Roots)
+    return read_part(path, Roots)
 
 
-def _read(path: Path, model: type[RecordT]) -> RecordT:
+def read_part(path: Path, model: type[RecordT]) -> RecordT:
+    """Read a JSON file of the audit folder.
+
+    Raises:
+        MedhebError: missing, not JSON, a wrong value, or another schema version.
+    """
     try:
         content: Any = json.loads(path.read_bytes())
     except FileNotFoundError:
