@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -396,8 +396,17 @@ def _write(url: str, target: Path) -> None:
     download([url], target, PINNED, Transfer(per_host=8))
 
 
-def test_eight_writers_of_one_file(server: Loopback, tmp_path: Path) -> None:
-    # No lock is involved anywhere, so a file system that ignores locks changes nothing.
+def _no_locks(*_: object) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+@pytest.mark.parametrize("lock", [None, lambda *_: None, _no_locks], ids=["locks", "locks do nothing", "locks fail"])
+def test_eight_writers_of_one_file(
+    server: Loopback, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lock: Callable[..., None] | None
+) -> None:
+    # Locks only share out the places at a host: a file system that ignores them changes nothing.
+    if lock:
+        monkeypatch.setattr(limits.fcntl, "flock", lock)
     forked = multiprocessing.get_context("fork")
     writers = [forked.Process(target=_write, args=(f"{server.url}/a.zip", tmp_path / "a.zip")) for _ in range(8)]
     for writer in writers:
