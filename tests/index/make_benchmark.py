@@ -364,7 +364,7 @@ def crops(made: Made) -> None:
 def pannuke(made: Made) -> None:
     for split, number in made.numbers():
         tissue = made.options["tissues"][number % len(made.options["tissues"])]
-        name = f"fold1_{number:08d}"
+        name = f"fold1_{number + 10_000 * (split == 'train'):08d}"
         path = f"{split}_images/{tissue}/{name}.png"
         made.file(path, kind="picture", case=name, group=name, label=tissue, split=split)
         tile = f"data_fold1_{split}_{number:06d}"

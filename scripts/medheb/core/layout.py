@@ -55,6 +55,16 @@ class Layout:
         """Quality report of one task, beside its JSON."""
         return (self.benchmark / index).with_suffix(".quality.json")
 
+    @property
+    def train_data(self) -> Path:
+        """Training rows of the in-distribution tasks."""
+        return self.benchmark / "Train_Data"
+
+    @property
+    def train_summary(self) -> Path:
+        """What came of the training rows of each task, written last."""
+        return self.train_data / "train_data.json"
+
     # models, embed
     def model_folder(self, model: str) -> Path:
         """Weights of a model and what was fitted for it."""

@@ -124,12 +124,14 @@ class Source:
         layout: of the run.
         image_root: folder that the task's paths start from; the empty text for the benchmark folder itself.
         places: where else in the layout parts of the image folder are found; paths take these first.
+        within: only files below this folder of the benchmark.
     """
 
     inventory: Inventory
     layout: Layout
     image_root: str | None
     places: Sequence[Place] = ()
+    within: str = ""
 
     @property
     def dataset(self) -> str:
@@ -145,9 +147,9 @@ class Source:
             for place in self.places
             if file.path.startswith(f"{place.folder}/")
         ]
-        root = f"{self.image_root}/" if self.image_root else ""
+        root, within = (f"{folder}/" if folder else "" for folder in (self.image_root, self.within))
         full = (*found, f"{self.inventory.images}/{file.path}")
-        return [path.removeprefix(root) for path in full if path.startswith(root)]
+        return [path.removeprefix(root) for path in full if path.startswith(root) and path.startswith(within)]
 
     def entries(self, select: Select) -> list[Entry]:
         """Items below the task's image root, in the order of their names.
@@ -157,7 +159,7 @@ class Source:
         """
         files = [file for file in self.inventory.files if select.takes(file)]
         placed = [(file, paths[0]) for file in files if (paths := self.all_paths(file))]
-        if files and not placed:
+        if files and not placed and not self.within:
             raise MedhebError(
                 f"inventory of {self.dataset}",
                 f"has images in {self.inventory.images}, outside the task's image root {self.image_root}",

@@ -1,0 +1,136 @@
+"""Training rows: the published style, and nothing of a test in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import make_benchmark as make
+import pytest
+
+from medheb.core.errors import MedhebError
+from medheb.index.records import read_records
+from medheb.index.run import build_index
+from medheb.index.train import Trained, train_command, training_file
+from medheb.manifest.load import Run
+
+TESTS, TRAINS = make.SMALL
+# Their recipes make no training part, or the benchmark publishes none of it (training spec, section 3).
+WITHOUT = {
+    *("Brain-Tumor-MRI_cls", "Brain-Tumor-MRI_i2i", "Brain-Tumor-MRI_t2i", "ISIC-2019_cls", "ISIC-2019_i2i"),
+    *("ISIC-2019_t2i", "MIMIC-CXR-LT_cls", "MIMIC-CXR-LT_i2i", "MIMIC-CXR-LT_t2i", "MIMIC-CXR-VQA"),
+    *("MIMIC_CXR_report", "MIMIC_Findings_Impression", "PMC-VQA", "RadLmageNet"),
+}
+
+
+def read(run: Run, trained: Trained) -> list[dict[str, Any]]:
+    lines = (run.layout.train_data / trained.file).read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def make_run(folder: Path, **settings: Any) -> Run:
+    run = make.benchmark_run(folder, **settings)
+    for dataset in run.datasets.values():
+        make.write_source(run, make.made_source(dataset))
+    return run
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, dict[str, Trained]]:
+    """Training rows of the whole benchmark."""
+    run = make_run(tmp_path_factory.mktemp("training"))
+    return run, {entry.task: entry for entry in train_command(run)}
+
+
+def test_every_task_with_a_training_part_has_rows(trained: tuple[Run, dict[str, Trained]]) -> None:
+    run, found = trained
+    assert set(found) == {key for key, task in run.tasks.items() if task.split == "id"}
+    assert {key for key, entry in found.items() if not entry.status.ok} == WITHOUT
+    assert len({entry.file for entry in found.values()}) == 96
+    assert all(entry.rows == len(read(run, entry)) > 0 for entry in found.values() if entry.status.ok)
+    summary = json.loads(run.layout.train_summary.read_text())
+    assert [entry["task"] for entry in summary] == list(found)
+
+
+def test_rows_are_in_the_published_style(trained: tuple[Run, dict[str, Trained]]) -> None:
+    run, found = trained
+    label = read(run, found["BloodMNIST_cls"])[0]
+    assert set(label) == {"messages", "images", "positive_messages"}
+    system, user = label["messages"]
+    assert system == {"role": "system", "content": run.tasks["BloodMNIST_cls"].qry_inst}
+    assert user == {"role": "user", "content": f"<image>{run.tasks['BloodMNIST_cls'].qry_text}"}
+    assert label["images"][0].startswith("./2D_Images/BloodMNIST/output_images/train/")
+    assert label["positive_messages"][0][0]["role"] == "user"
+    volume = read(run, found["BraTS_t1_to_t2"])[0]
+    assert volume["messages"][1]["content"] == "<image>" * make.SLICES
+    assert volume["positive_messages"] == [[{"role": "user", "content": "<image>" * make.SLICES}]]
+    assert "/t1n/" in volume["images"][0]
+    assert "/t2w/" in volume["positive_images"][0][0]
+    text = read(run, found["PubMedQA"])[0]
+    assert set(text) == {"messages", "positive_messages"}
+
+
+def test_nothing_of_a_test_is_in_the_training(trained: tuple[Run, dict[str, Trained]]) -> None:
+    run, found = trained
+    contents: dict[str, str] = {}
+    groups: dict[str, tuple[str, str]] = {}
+    for dataset in run.datasets.values():
+        for file in make.made_source(dataset).files:
+            path = f"{dataset.images}/{file.path}"
+            contents[path] = file.content
+            owner = dataset.requires[0] if dataset.requires else dataset.id
+            if file.facts.get("group") is not None:
+                groups[path] = (owner, str(file.facts["group"]))
+            for place in dataset.places:
+                if file.path.startswith(f"{place.folder}/"):
+                    other = f"{place.path}/{file.path.removeprefix(place.folder + '/')}"
+                    contents[other], groups[other] = file.content, groups.get(path, ("", ""))
+    tested: set[str] = set()
+    texts: set[tuple[str, str]] = set()
+    for key, task in run.tasks.items():
+        assert build_index(run, key).ok
+        for record in read_records(run.layout.task_index(task.index)):
+            for item in (record.query, record.candidates[0]):
+                tested.update(f"{task.image_root}/{path}" for path in item.images)
+            if not record.query.images and not record.candidates[0].images:
+                texts.add((record.qry_text, record.tgt_text[0]))
+    tested_contents = {contents[path] for path in tested}
+    tested_groups = {groups[path] for path in tested if path in groups}
+    seen = 0
+    for entry in found.values():
+        for row in read(run, entry) if entry.status.ok else ():
+            paths = [*row.get("images", []), *(path for own in row.get("positive_images", []) for path in own)]
+            for path in (name.removeprefix("./") for name in paths):
+                seen += 1
+                assert contents[path] not in tested_contents, path
+                assert groups.get(path) not in tested_groups, path
+            said = (row["messages"][1]["content"], row["positive_messages"][0][0]["content"])
+            assert said not in texts
+    assert seen > 1000
+
+
+@pytest.mark.parametrize("protocol", ["corrected", "release"])
+def test_overlaps_of_a_published_split_are_listed_by_name(tmp_path: Path, protocol: str) -> None:
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("bloodmnist",))
+    made = make.made_source(run.datasets["bloodmnist"])
+    twin = next(file for file in made.files if file.facts["split"] == "test")
+    first = next(place for place, file in enumerate(made.files) if file.facts["split"] == "train")
+    # A picture of the test stands in the training part too, under its own name.
+    made.files[first] = made.files[first].model_copy(update={"content": twin.content})
+    make.write_source(run, made)
+    found = {entry.task: entry for entry in train_command(run, ["bloodmnist"])}["BloodMNIST_cls"]
+    kept = protocol == "release"
+    assert (found.rows, found.overlaps, found.kept) == (TRAINS - (not kept), {"pictures": 1}, kept)
+    listed = json.loads((run.layout.train_data / str(found.listed)).read_text())
+    assert listed["rows"] == [{"row": f"bloodmnist/{made.files[first].path}", "shows": ["pictures"]}]
+    assert not run.layout.train_summary.exists(), "the summary is of all tasks"
+
+
+def test_held_out_sources_are_never_trained_on(tmp_path: Path) -> None:
+    run = make.benchmark_run(tmp_path)
+    with pytest.raises(MedhebError, match="lc25000: has no task of the in-distribution part"):
+        train_command(run, ["lc25000"])
+    assert training_file(run.tasks["MIMIC-CXR-LT_i2i"]) == "mimic-cxr-lt-i2i-train.jsonl"
+    entry = train_command(run, ["APTOS_cls"])[0]
+    assert entry.status.reason == "a source has not been built"
