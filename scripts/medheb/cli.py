@@ -447,6 +447,21 @@ def audit_verify(
     raise typer.Exit(verify_command(current_run(), source, level, as_json, fast, seed))
 
 
+@audit_app.command("compare")
+def audit_compare(
+    first: Annotated[Path, typer.Argument(help="Audit folder that counts as the record.")],
+    second: Annotated[Path, typer.Argument(help="Audit folder of another site, another date, or after a change.")],
+    as_json: AsJson = False,
+) -> None:
+    """Compare two audit folders: what differs at which level, down to the files, and what may explain it.
+
+    Needs neither the files nor a configuration. Exit codes as those of verify.
+    """
+    from medheb.audit.commands import compare_command
+
+    raise typer.Exit(compare_command(first, second, as_json))
+
+
 def main() -> None:
     """Entry point: a refusal is one line on stderr and exit code 1."""
     try:

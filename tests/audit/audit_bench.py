@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
+from medheb.audit.compare import Comparison
 from medheb.audit.verdicts import Finding, Unit, Verification
 from medheb.build.inventory import BuiltFile, Inventory, write_inventory
 from medheb.core.digests import content_digest, json_digest, merkle_root, sha256_bytes
@@ -285,12 +286,12 @@ class Bench:
         pq.write_table(pa.table(columns), self.layout.per_query(model, one.task))
 
 
-def unit(verification: Verification, name: str) -> Unit:
+def unit(verification: Verification | Comparison, name: str) -> Unit:
     """One unit of a verification by its name."""
     return next(unit for unit in verification.units if unit.name == name)
 
 
-def findings(verification: Verification, name: str = "alpha") -> dict[str, Finding]:
+def findings(verification: Verification | Comparison, name: str = "alpha") -> dict[str, Finding]:
     """Findings of one unit by name."""
     return {finding.name: finding for finding in unit(verification, name).findings}
 

@@ -1,12 +1,16 @@
-"""`medheb audit verify`: print the verdicts and return the exit code."""
+"""`medheb audit ...`: print what was found and return the exit code."""
 
 from __future__ import annotations
 
 import json
 import secrets
 import sys
+from pathlib import Path
 
-from medheb.audit.present import as_text
+from pydantic import BaseModel
+
+from medheb.audit.compare import compare
+from medheb.audit.present import as_text, comparison_text
 from medheb.audit.verdicts import CheckedLevel
 from medheb.audit.verify import verify
 from medheb.manifest.load import Run
@@ -27,11 +31,22 @@ def verify_command(
     if fast and seed is None:
         seed = secrets.randbelow(1 << 32)
     verification = verify(run, source, level, sample_seed=seed if fast else None)
+    _print(as_text(verification), verification, as_json)
+    return verification.exit_code
+
+
+def compare_command(first: Path, second: Path, as_json: bool = False) -> int:
+    """Compare two audit folders, print the result to stdout, and return its exit code."""
+    comparison = compare(first, second)
+    _print(comparison_text(comparison), comparison, as_json)
+    return comparison.exit_code
+
+
+def _print(text: str, result: BaseModel, as_json: bool) -> None:
     if as_json:
         # ASCII only: names may hold characters that the terminal's encoding lacks.
-        text = json.dumps(verification.model_dump(mode="json"), indent=1, sort_keys=True) + "\n"
+        shown = json.dumps(result.model_dump(mode="json"), indent=1, sort_keys=True) + "\n"
     else:
         encoding = sys.stdout.encoding or "utf-8"
-        text = as_text(verification).encode(encoding, "backslashreplace").decode(encoding)
-    sys.stdout.write(text)
-    return verification.exit_code
+        shown = text.encode(encoding, "backslashreplace").decode(encoding)
+    sys.stdout.write(shown)

@@ -1,0 +1,228 @@
+"""Two audit folders: of two sites, of two dates, or before and after an upstream change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from medheb.audit.folder import AuditFolder, read_folder
+from medheb.audit.judge import Verdicts
+from medheb.audit.schema import Entry, FileDigests, SourceRecord, SourceRoots
+from medheb.audit.tolerance import compare_grids
+from medheb.audit.verdicts import EXIT_UNUSABLE, SCHEMA_VERSION, Area, Level, Unit, Verdict, exit_code, gravest, unit_of
+from medheb.core.errors import MedhebError
+from medheb.manifest.base import Strict
+
+LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3")
+# What of the environment can change the bytes of a file while its content stays, or floating-point results.
+BYTES = ("encoders",)
+NUMBERS = ("cpu", "gpus", "platform", "python", "packages", "container")
+
+
+class Comparison(Strict):
+    """Result of a comparison: the JSON that ``medheb audit compare --json`` prints.
+
+    ``levels`` say for each source at which levels the two differ. ``made`` names artefacts whose code or parameters
+    differ, ``environment`` what differs between the two machines.
+    """
+
+    schema_version: int = SCHEMA_VERSION
+    verdict: Verdict
+    exit_code: int
+    units: tuple[Unit, ...]
+    levels: dict[str, tuple[Level, ...]] = Field(default_factory=dict)
+    environment: dict[str, str] = Field(default_factory=dict)
+    made: dict[str, str] = Field(default_factory=dict)
+    explanation: tuple[str, ...] = ()
+
+
+def compare(first: Path, second: Path) -> Comparison:
+    """Compare two audit folders; the first one counts as the record, the second one as what is found.
+
+    Neither the files nor the configuration are needed. Sources that are withheld in one of the two are compared by
+    their roots.
+    """
+    folders: list[AuditFolder] = []
+    broken: Verdicts = {}
+    for label, path in (("first", first), ("second", second)):
+        try:
+            folders.append(read_folder(path))
+            broken |= {f"{label}/{name}": ("MISMATCH", fault) for name, fault in folders[-1].faults.items()}
+        except MedhebError as error:
+            broken[f"{label}/roots.json"] = ("UNREADABLE", f"{error.fault}. {error.remedy}")
+    record = unit_of("record", "audit folders", broken)
+    if len(folders) < 2:
+        return Comparison(verdict=record.verdict, exit_code=EXIT_UNUSABLE, units=(record,))
+    one, two = folders
+    names = list(dict.fromkeys((*one.roots.sources, *two.roots.sources)))
+    units = [_source(one, two, name) for name in names]
+    sections: tuple[tuple[Area, str, dict[str, Entry], dict[str, Entry]], ...] = (
+        ("index", "task JSONs", one.roots.index.entries, two.roots.index.entries),
+        ("scores", "scores", one.roots.scores.entries, two.roots.scores.entries),
+        ("embeddings", "embedded inputs", one.roots.embeddings.entries, two.roots.embeddings.entries),
+    )
+    units += [unit_of(area, title, _entries(before, after)) for area, title, before, after in sections]
+    units.append(record)
+    levels = {name: _levels(one.roots.sources.get(name), two.roots.sources.get(name)) for name in names}
+    environment = environment_differences(one.environment, two.environment)
+    return Comparison(
+        verdict=gravest(unit.verdict for unit in units),
+        exit_code=exit_code(units),
+        units=tuple(units),
+        levels={name: found for name, found in levels.items() if found},
+        environment=environment,
+        made=_made(one, two),
+        explanation=tuple(_explain(units, levels, environment)),
+    )
+
+
+def _levels(one: SourceRoots | None, two: SourceRoots | None) -> tuple[Level, ...]:
+    if one is None or two is None:
+        return ()
+    return tuple(level for level in LEVELS if one.roots.get(level) != two.roots.get(level))
+
+
+def _source(one: AuditFolder, two: AuditFolder, name: str) -> Unit:
+    before, after = one.roots.sources.get(name), two.roots.sources.get(name)
+    if before is None or after is None:
+        verdict: Verdict = "EXTRA" if before is None else "MISSING"
+        return unit_of("source", name, {name: (verdict, "is in one audit folder only")})
+    if "built" not in (before.state, after.state):
+        return unit_of("source", name, {name: ("NOT-BUILT", f"in both; {before.reason}")}, reason=before.reason)
+    if before.state != after.state:
+        where, reason = ("first", before.reason) if before.state != "built" else ("second", after.reason)
+        return unit_of("source", name, {name: ("NOT-BUILT", f"in the {where}: {reason}")})
+    first, second = one.records.get(name), two.records.get(name)
+    upstream = "its archives differ (L0): upstream changed, or one of the two has another version"
+    note = upstream if before.roots.get("L0") != after.roots.get("L0") else ""
+    if first is not None and second is not None and not first.withheld and not second.withheld:
+        return unit_of("source", name, _files(first, second), reason=_made_with(first, second) or note)
+    verdict = "MISMATCH"
+    if before.roots.get("L1") == after.roots.get("L1"):
+        verdict = "IDENTICAL"
+    elif before.roots.get("L2") == after.roots.get("L2"):
+        verdict = "EQUIVALENT"
+    words = f"by roots alone; {before.file_count} files in the first, {after.file_count} in the second"
+    reason = "; ".join(part for part in (words, note) if part)
+    counts: dict[Verdict, int] = {verdict: max(after.file_count, 1)}
+    return Unit(area="source", name=name, verdict=verdict, reason=reason, withheld=True, counts=counts)
+
+
+def _made_with(first: SourceRecord, second: SourceRecord) -> str:
+    recipes = [f"{record.recipe} {record.recipe_version}" for record in (first, second)]
+    return f"made with other recipes: {recipes[0]}, {recipes[1]}" if recipes[0] != recipes[1] else ""
+
+
+def _files(first: SourceRecord, second: SourceRecord) -> Verdicts:
+    verdicts: Verdicts = {}
+    owners = {file.L2: path for path, file in sorted(first.files.items(), reverse=True)}
+    for path in first.files.keys() | second.files.keys():
+        before, after = first.files.get(path), second.files.get(path)
+        if before is None or after is None:
+            twin = owners.get(after.L2) if after is not None else None
+            reason = f"is in the second only{f'; its content is that of {twin} in the first' if twin else ''}"
+            verdicts[path] = ("EXTRA", reason) if before is None else ("MISSING", "is in the first only")
+        else:
+            verdicts[path] = _file(before, after, owners, path)
+    return verdicts
+
+
+def _file(before: FileDigests, after: FileDigests, owners: Mapping[str, str], path: str) -> tuple[Verdict, str]:
+    if before.L1 == after.L1 and before.L2 == after.L2:
+        return "IDENTICAL", ""
+    if before.L2 == after.L2:
+        return "EQUIVALENT", "bytes differ, content is equal"
+    tolerance = ""
+    if before.L3 is not None and after.L3 is not None:
+        within, words = compare_grids(before.L3, after.L3)
+        if within:
+            return "WITHIN-TOLERANCE", f"pixels differ within the declared tolerance: {words}"
+        tolerance = f"; out of the declared tolerance: {words}"
+    twin = owners.get(after.L2)
+    if twin is not None and twin != path:
+        return "MISMATCH", f"holds in the second what {twin} holds in the first"
+    return "MISMATCH", f"content differs{tolerance}"
+
+
+def _entries(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> Verdicts:
+    verdicts: Verdicts = {}
+    for name in before.keys() | after.keys():
+        one, two = before.get(name), after.get(name)
+        if one is None or two is None:
+            verdicts[name] = ("EXTRA" if one is None else "MISSING", "is in one audit folder only")
+        elif "built" not in (one.state, two.state):
+            verdicts[name] = ("NOT-BUILT", f"in both; {one.reason}")
+        elif one.state != two.state:
+            where, reason = ("first", one.reason) if one.state != "built" else ("second", two.reason)
+            verdicts[name] = ("NOT-BUILT", f"in the {where}: {reason}")
+        elif one.digests == two.digests:
+            verdicts[name] = ("IDENTICAL", "")
+        elif one.digests.get("L2") == two.digests.get("L2"):
+            verdicts[name] = ("EQUIVALENT", "image bytes or layout differ, contents are equal")
+        else:
+            more = f"; {one.count} records in the first, {two.count} in the second" if one.count != two.count else ""
+            verdicts[name] = ("MISMATCH", f"content differs{more}")
+    return verdicts
+
+
+def environment_differences(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, str]:
+    """What differs between two environments, by dotted name, in words."""
+    flat = [_flat(environment) for environment in (one, two)]
+    return {
+        name: f"{flat[0].get(name, 'absent')} in the first, {flat[1].get(name, 'absent')} in the second"
+        for name in sorted(flat[0].keys() | flat[1].keys())
+        if flat[0].get(name) != flat[1].get(name)
+    }
+
+
+def _flat(content: Any, prefix: str = "") -> dict[str, str]:
+    if isinstance(content, Mapping):
+        found: dict[str, str] = {}
+        for key, value in content.items():
+            found |= _flat(value, f"{prefix}.{key}" if prefix else str(key))
+        return found
+    if isinstance(content, list):
+        return {prefix: ", ".join(" ".join(_flat(item).values()) for item in content) or "none"}
+    return {prefix: str(content)}
+
+
+def _made(one: AuditFolder, two: AuditFolder) -> dict[str, str]:
+    """Artefacts whose code or parameters differ."""
+    if one.provenance is None or two.provenance is None:
+        return {}
+    before, after = one.provenance.artefacts, two.provenance.artefacts
+    found: dict[str, str] = {}
+    for name in sorted(before.keys() & after.keys()):
+        differing = [
+            field
+            for field in ("rule", "inputs", "code", "settings")
+            if getattr(before[name], field) != getattr(after[name], field)
+        ]
+        if differing:
+            found[name] = f"other {' and '.join(differing)}"
+    return found
+
+
+def _explain(units: list[Unit], levels: Mapping[str, tuple[Level, ...]], environment: Mapping[str, str]) -> list[str]:
+    """Sentences that connect differences of files with those of the machines."""
+    lines: list[str] = []
+    upstream = [name for name, found in levels.items() if "L0" in found]
+    if upstream:
+        lines.append(f"Archives differ (L0), so files may: {', '.join(upstream)}")
+    if any("EQUIVALENT" in unit.counts for unit in units):
+        encoders = [f"{name}: {text}" for name, text in environment.items() if name.startswith(BYTES)]
+        known = "; ".join(encoders) or "none of the recorded image libraries differs"
+        lines.append(f"Bytes differ where contents are equal (EQUIVALENT). Image libraries: {known}")
+    if any("WITHIN-TOLERANCE" in unit.counts for unit in units):
+        machines = [f"{name}: {text}" for name, text in environment.items() if name.startswith(("gpus", "container"))]
+        lines.append(f"Pixels differ within a declared tolerance. GPUs: {'; '.join(machines) or 'as recorded'}")
+    scores = next((unit for unit in units if unit.area == "scores"), None)
+    images = [unit for unit in units if unit.area in {"source", "index"}]
+    if scores is not None and "MISMATCH" in scores.counts and all(unit.verdict != "MISMATCH" for unit in images):
+        numbers = [f"{name}: {text}" for name, text in environment.items() if name.startswith(NUMBERS)]
+        shown = "; ".join(numbers[:8]) or "nothing that is recorded differs"
+        lines.append(f"Scores differ though images and tasks are equal: a model's vectors differ. Machines: {shown}")
+    return lines
