@@ -279,10 +279,17 @@ def index(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make task files. `medheb index check [TASK...]`: is every picture there that they name? Exit code 1 if not."""
-    from medheb.index.commands import CHECK, check_command, in_folder, index_command, knows
+    """Make task files.
+
+    `medheb index check [TASK...]`: is every picture there that they name? Exit code 1 if not.
+    `medheb index train [SOURCE...]`: training rows of the in-distribution tasks, nothing of a test in them.
+    """
+    from medheb.index.commands import CHECK, TRAIN, check_command, in_folder, index_command, knows, train_rows
 
     wanted = list(names or [])
+    if wanted[:1] == [TRAIN]:
+        train_rows(in_folder(current_run(), out, protocol), wanted[1:])
+        return
     checking = wanted[:1] == [CHECK]
     wanted = wanted[1:] if checking else wanted
     if not wanted and not checking:

@@ -30,6 +30,7 @@ STEPS = {
     "fetch": "medheb.fetch.source",
     "build": "medheb.build.run",
     "index": "medheb.index.run",
+    "train": "medheb.index.train",
     "bridge": "medheb.embed.bridge",
     "embed": "medheb.embed.run",
     "evaluate": "medheb.evaluate.run",
@@ -172,6 +173,10 @@ class Plan:
             ]
         )[:16]
 
+    def train_settings(self) -> str:
+        """What decides the training rows: everything that decides a task, for all of them."""
+        return json_digest([self.index_settings(task.index) for task in self.run.tasks.values()])[:16]
+
     def model_settings(self, model: str) -> str:
         """Where a model's weights come from."""
         weights = [entry.model_dump(mode="json", exclude_defaults=True) for entry in self.run.models[model].weights()]
@@ -264,6 +269,16 @@ class Plan:
     def all_inventories(self) -> list[str]:
         """Inventories of all sources."""
         return [self.inventory(dataset) for dataset in self.datasets]
+
+    def train_inputs(self) -> list[str]:
+        """All that the training rows are made of or must not show."""
+        released = self.all_indices() if self.run.config.task_index == "released" else []
+        return [*self.all_inventories(), *released]
+
+    @property
+    def train_summary(self) -> str:
+        """What came of the training rows, written last."""
+        return str(self.run.layout.train_summary)
 
     def all_indices(self) -> list[str]:
         """All task JSONs."""

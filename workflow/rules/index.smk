@@ -25,3 +25,27 @@ rule build_index:
         task=lambda wildcards: PLAN.task_of(f"{wildcards.index}.json"),
     shell:
         "medheb index {params.task} > {log} 2>&1"
+
+
+# Not part of `all`: `snakemake train_data`.
+rule train_data:
+    """Training rows of all in-distribution tasks; needs every source, as no row may show anything of a test."""
+    input:
+        PLAN.train_inputs(),
+    output:
+        PLAN.train_summary,
+    log:
+        f"{RESULTS}/logs/index/train_data.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/index/train_data.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 1
+    resources:
+        mem_mb=8000,
+        runtime=240,
+    params:
+        settings=PLAN.train_settings(),
+        code=lambda _: PLAN.code("train"),
+    shell:
+        "medheb index train > {log} 2>&1"

@@ -12,12 +12,13 @@ from medheb.core.errors import MedhebError
 from medheb.core.status import Status
 from medheb.index.completeness import Disk
 from medheb.index.run import build_index
+from medheb.index.train import train_command
 from medheb.index.verify import TaskCheck, check_task
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.load import PROTOCOLS, Run
 from medheb.manifest.protocol import Protocol
 
-CHECK = "check"
+CHECK, TRAIN = "check", "train"
 
 
 def in_folder(run: Run, out: Path | None, protocol: Literal["release", "corrected"] | None) -> Run:
@@ -60,6 +61,19 @@ def index_command(run: Run, names: Sequence[str]) -> list[Status]:
         MedhebError: an unknown name, or a source that has not been built.
     """
     return [build_index(run, key) for key in tasks_named(run, names)]
+
+
+def train_rows(run: Run, names: Sequence[str]) -> None:
+    """Write training rows and say what came of each task.
+
+    Raises:
+        MedhebError: a name that stands for no in-distribution task.
+    """
+    for trained in train_command(run, names):
+        left = ", ".join(f"{count} with {what} of a test" for what, count in trained.overlaps.items())
+        told = f"{trained.rows} rows" if trained.status.ok else f"{trained.status.state}: {trained.status.reason}"
+        more = f" ({left}: {'kept' if trained.kept else 'left out'}, see {trained.listed})" if left else ""
+        print(f"{trained.task}: {told}{more}", flush=True)
 
 
 def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:
