@@ -215,7 +215,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     classes = list(_class_numbers(labels, options))
     wanted = [row for row in range(start, stop) if classes[row]]
     if len(wanted) < stop - start:
-        out.note("rows without a finding have no label text and are not written; selection/labels.csv has them")
+        out.count("rows without a finding, in selection/labels.csv only", stop - start - len(wanted))
     for row, values in images.slices(wanted):
         name = f"{split}_{row:06d}"
         member = f"{path.name}: {split}_images, row {row}"

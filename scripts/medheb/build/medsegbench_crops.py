@@ -188,8 +188,10 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         image = Image.fromarray(picture)
         _write(out, image.convert("RGB") if source.release else image, box, options, part, row)
     if left_out:
-        reason = "give no crop under the published rule" if source.release else "have an empty mask"
-        out.note(f"{part}: {left_out} of {images.count} pictures {reason}, and are left out")
+        out.count(
+            f"pictures that {'give no crop under the published rule' if source.release else 'have an empty mask'}",
+            left_out,
+        )
 
 
 def _write(out: Output, image: Image.Image, box: PixelBox, options: Options, part: str, row: int) -> None:

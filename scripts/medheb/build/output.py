@@ -43,6 +43,7 @@ class Output:
         self._where = where
         self.files: dict[str, BuiltFile] = {}
         self.linked: set[str] = set()
+        self._folders: set[str] = set()
         self.notes: list[str] = []
         self.counts: Counter[str] = Counter()
         self.refusals: list[Refusal] = []
@@ -170,9 +171,13 @@ class Output:
         except ValueError as error:
             raise MedhebError(f"{self._where}: {path!r}", f"is not {error}", "Mend the recipe or the source") from error
         target = self._folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = path.rpartition("/")[0]
+        if folder not in self._folders:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            self._folders.add(folder)
         # An attempt that was cut off may have left a hard link to an original there: never write through it.
-        target.unlink(missing_ok=True)
+        if os.path.lexists(target):
+            target.unlink()
         return target
 
     def _twice(self, path: str) -> MedhebError:

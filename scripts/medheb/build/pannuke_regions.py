@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from typing import Any, Protocol
 
 from PIL import Image
+from PIL.PngImagePlugin import PngImageFile
 
 from medheb.build.output import Output
 from medheb.build.parquet_rows import picture_bytes
@@ -90,7 +91,7 @@ def table_tag(relative: PurePath) -> str:
 def _mask(content: bytes, where: str) -> Image.Image:
     """A mask picture. A row has hundreds, so the checks of other pictures are kept for those that do not load."""
     try:
-        mask = Image.open(BytesIO(content), formats=("PNG",))
+        mask = PngImageFile(BytesIO(content))
         if mask.width * mask.height <= 1 << 20:
             mask.load()
             return mask
@@ -143,7 +144,7 @@ def _nuclei(
             out.refuse(error)
             continue
         if crop is None:
-            out.note("nuclei with an empty mask have no crop")
+            out.count("nuclei with an empty mask, without a crop")
             continue
         found.append(Nucleus(number, kind, *crop))
     return found
