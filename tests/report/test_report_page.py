@@ -25,7 +25,7 @@ from medheb.report import run as report_run
 from medheb.report.run import collect_report
 from medheb.report.terminal import print_leaderboard
 
-FILES = {"index.html", "leaderboard.csv", "tasks.csv", "summary.json"}
+FILES = {"index.html", "leaderboard.csv", "quality.csv", "tasks.csv", "summary.json"}
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}$\\frac{1}$&amp;"
 VOID = {"meta", "img", "input", "br", "link", "hr"}
 
@@ -74,14 +74,25 @@ def with_source(run: Run, source: str, **changes: object) -> Run:
     return dataclasses.replace(run, datasets={**run.datasets, source: changed})
 
 
-def test_the_report_is_four_files_and_all_that_they_promise(run: Run) -> None:
+def test_the_report_holds_its_files_and_all_that_they_promise(run: Run) -> None:
     text = page_of(run)
     assert {path.name for path in run.layout.report.iterdir()} == FILES
     page = Page(text)
     assert page.open == []
     ids = [attributes["id"] for _, attributes in page.elements if attributes.get("id")]
     assert len(ids) == len(set(ids))
-    sections = ("leaderboard", "map", "families", "tasks", "examples", "thin", "missing", "licences", "provenance")
+    sections = (
+        "leaderboard",
+        "map",
+        "families",
+        "tasks",
+        "examples",
+        "quality",
+        "thin",
+        "missing",
+        "licences",
+        "provenance",
+    )
     assert set(sections) <= set(ids)
     assert {f"task-{task}" for task in run.tasks} <= set(ids)
     assert {target[1:] for target in targets_of(page) if target.startswith("#")} <= set(ids)

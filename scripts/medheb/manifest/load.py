@@ -40,7 +40,7 @@ class Run:
     rules: dict[str, IndexRule] = field(default_factory=dict)
 
     def with_index(self) -> Run:
-        """The same run with the released index among its sources, for commands about fetching; itself if it needs none."""
+        """This run with the released index, if it uses that, among its sources: for commands about fetching."""
         if self.released is None:
             return self
         return replace(self, datasets={**self.datasets, RELEASED_ID: self.released.as_source()})

@@ -21,6 +21,7 @@ from medheb.report.figures import family_profile, heat_map
 from medheb.report.gallery import TaskGallery
 from medheb.report.notes import model_notes, result_notes, source_notes, task_notes
 from medheb.report.privacy import safe_link
+from medheb.report.quality import index_quality, shown_spread
 from medheb.report.summary import versions
 from medheb.report.tables import (
     families_in_order,
@@ -70,6 +71,7 @@ def render(results: Results, galleries: list[TaskGallery]) -> str:
         sort_key=words.sort_key,
         plural=words.plural,
         safe_link=safe_link,
+        shown_spread=shown_spread,
     )
     script = _without_blank_lines((HERE / "page.js").read_text(encoding="utf-8"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -103,6 +105,7 @@ def _content(results: Results, galleries: list[TaskGallery]) -> dict[str, Any]:
         "family_rows": _family_rows(results),
         "cells": _cells(results),
         "galleries": galleries,
+        "quality": index_quality(results),
         "titles": {key: model.title for key, model in run.models.items()},
         "number_of": _number_of(results),
         "result_notes": result_notes(results),

@@ -10,6 +10,7 @@ from medheb.manifest.load import Run
 from medheb.report.collect import collect
 from medheb.report.gallery import gallery
 from medheb.report.html import render
+from medheb.report.quality import quality_table
 from medheb.report.summary import summary
 from medheb.report.tables import as_csv, leaderboard, task_table
 from medheb.report.words import plural
@@ -19,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 def collect_report(run: Run) -> None:
-    """Write ``leaderboard.csv``, ``tasks.csv``, ``summary.json`` and ``index.html`` into the run's report folder.
+    """Write ``index.html``, ``leaderboard.csv``, ``tasks.csv``, ``quality.csv`` and ``summary.json``.
 
     Missing or unreadable scores become missing cells of the report.
 
@@ -38,6 +39,7 @@ def collect_report(run: Run) -> None:
         )
     write_text(folder / "leaderboard.csv", as_csv(leaderboard(results)))
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
+    write_text(folder / "quality.csv", as_csv(quality_table(results)))
     write_json(folder / "summary.json", summary(results))
     write_text(folder / "index.html", page)
     missing = len(results.missing)

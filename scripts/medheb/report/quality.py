@@ -1,0 +1,75 @@
+"""The quality of the tasks as a table: what the index step measured, and pictures that sources share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from medheb.core.errors import MedhebError
+from medheb.index.across import Shared, shared_pictures
+from medheb.index.quality import Quality, Spread, read_quality
+from medheb.report.collect import Results
+from medheb.report.tables import tasks_in_order
+
+
+@dataclass(frozen=True)
+class TaskQuality:
+    """Quality of one task, None if its index step left none or an empty task."""
+
+    task: str
+    quality: Quality | None
+
+
+@dataclass(frozen=True)
+class IndexQuality:
+    """What the page says of all tasks."""
+
+    tasks: tuple[TaskQuality, ...]
+    shared: tuple[Shared, ...]
+
+    @property
+    def measured(self) -> list[Quality]:
+        """Of the tasks that have rows."""
+        return [entry.quality for entry in self.tasks if entry.quality]
+
+
+def index_quality(results: Results) -> IndexQuality:
+    """Quality of every task of the run, in the report's order, and the pictures that sources share."""
+    return IndexQuality(task_qualities(results), tuple(shared_pictures(results.run)))
+
+
+def task_qualities(results: Results) -> tuple[TaskQuality, ...]:
+    """Quality of every task of the run, in the report's order."""
+    return tuple(TaskQuality(key, _read(results, key)) for key in tasks_in_order(results))
+
+
+def _read(results: Results, key: str) -> Quality | None:
+    try:
+        quality = read_quality(results.run.layout.task_quality(results.run.tasks[key].index))
+    except (MedhebError, OSError):
+        return None
+    return quality if quality.rows else None
+
+
+def quality_table(results: Results) -> pd.DataFrame:
+    """One row a task with every figure, nested ones joined by a dot; missing ones are empty."""
+    rows = [
+        _flat(entry.quality.model_dump(mode="json")) if entry.quality else {"task": entry.task}
+        for entry in task_qualities(results)
+    ]
+    return pd.DataFrame(rows).drop(columns="schema_version", errors="ignore")
+
+
+def _flat(fields: dict[str, object], start: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for name, value in fields.items():
+        flat |= _flat(value, f"{start}{name}.") if isinstance(value, dict) else {f"{start}{name}": value}
+    return flat
+
+
+def shown_spread(spread: Spread | None) -> str:
+    """``30``, or ``5 to 30``; a dash if there is none."""
+    if spread is None:
+        return "\u2013"
+    return f"{spread.minimum}" if spread.minimum == spread.maximum else f"{spread.minimum} to {spread.maximum}"
