@@ -469,6 +469,19 @@ def audit_compare(
     raise typer.Exit(compare_command(first, second, as_json))
 
 
+@audit_app.command("recompute")
+def audit_recompute(
+    scores: Annotated[
+        Path | None, typer.Option(help="Folder of scores from elsewhere. Default: this run's, held against its roots.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Compute all metrics again from the ranks of each query, without models or images. Exit codes as for verify."""
+    from medheb.audit.commands import recompute_command
+
+    raise typer.Exit(recompute_command(current_run(), scores, as_json))
+
+
 def main() -> None:
     """Entry point: a refusal is one line on stderr and exit code 1."""
     try:

@@ -10,10 +10,15 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from medheb.audit.compare import compare
-from medheb.audit.present import as_text, comparison_text
+from medheb.audit.present import as_text, comparison_text, recomputation_text
+from medheb.audit.recompute import Settings, recompute
+from medheb.audit.schema import read_roots, roots_path
+from medheb.audit.tree import something_at
 from medheb.audit.verdicts import CheckedLevel
 from medheb.audit.verify import verify
-from medheb.manifest.load import Run
+from medheb.manifest.base import read_yaml, validate
+from medheb.manifest.load import PROTOCOLS, Run
+from medheb.manifest.protocol import Protocol
 
 
 def verify_command(
@@ -40,6 +45,24 @@ def compare_command(first: Path, second: Path, as_json: bool = False) -> int:
     comparison = compare(first, second)
     _print(comparison_text(comparison), comparison, as_json)
     return comparison.exit_code
+
+
+def recompute_command(run: Run, folder: Path | None = None, as_json: bool = False) -> int:
+    """Compute all metrics again, print what differs to stdout, and return the exit code.
+
+    Args:
+        run: gives protocols, seed, interval options, and the scores and roots if no folder is named.
+        folder: scores from elsewhere; then nothing is held against the roots here.
+        as_json: print JSON.
+    """
+    protocols = {path.stem: validate(Protocol, read_yaml(path), path) for path in sorted(PROTOCOLS.glob("*.yaml"))}
+    roots = None
+    if folder is None and something_at(roots_path(run.layout)):
+        roots = read_roots(roots_path(run.layout))
+    settings = Settings(protocols, run.config.evaluate, run.config.seed)
+    found = recompute(folder or run.layout.results / "scores", settings, roots)
+    _print(recomputation_text(found), found, as_json)
+    return found.exit_code
 
 
 def _print(text: str, result: BaseModel, as_json: bool) -> None:

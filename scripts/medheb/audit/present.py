@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from medheb.audit.compare import Comparison
+from medheb.audit.recompute import Recomputation
 from medheb.audit.verdicts import VERDICTS, Unit, Verification
 
 COLUMNS = ("IDENTICAL", "EQUIVALENT", "WITHIN-TOLERANCE", "MISMATCH", "MISSING", "EXTRA", "UNREADABLE", "NOT-BUILT")
@@ -43,6 +44,14 @@ def comparison_text(comparison: Comparison, names: int = 10) -> str:
     lines += comparison.explanation
     lines += [f"environment {name}: {text}" for name, text in comparison.environment.items()]
     lines.append(f"Verdict: {comparison.verdict} (exit code {comparison.exit_code})")
+    return "\n".join(printable(line) for line in lines) + "\n"
+
+
+def recomputation_text(found: Recomputation, names: int = 20) -> str:
+    """A recomputation as people read it."""
+    lines = _table(found.units, names)
+    lines.append(f"Computed again: {found.scores} scores over {found.queries} queries")
+    lines.append(f"Verdict: {found.verdict} (exit code {found.exit_code})")
     return "\n".join(printable(line) for line in lines) + "\n"
 
 

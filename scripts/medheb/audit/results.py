@@ -90,15 +90,22 @@ def score_entry(run: Run, model: str, task: Task) -> Entry:
     score = read_score(run.layout.score(model, task.task))
     if not score.status.ok:
         return _not_built(run, task.sources, score.status)
-    ranks = read_ranks(run.layout.per_query(model, task.task))
+    digest = score_digest(score, run.layout.per_query(model, task.task))
+    return Entry(state="built", count=score.queries, digests={"L2": digest})
+
+
+def score_digest(score: Score, per_query: Path) -> str:
+    """L2 digest of a score and the ranks behind it.
+
+    Raises:
+        MedhebError: the parquet is missing or damaged, or does not fit to the score.
+    """
+    ranks = read_ranks(per_query)
     if len(ranks["row"]) != score.queries:
         raise MedhebError(
-            run.layout.per_query(model, task.task),
-            f"has {len(ranks['row'])} rows, its score {score.queries} queries",
-            "Run the evaluation again",
+            per_query, f"has {len(ranks['row'])} rows, its score {score.queries} queries", "Run the evaluation again"
         )
-    digest = f"{SCORE_TAG}:{json_digest({'score': score_content(score), 'ranks': ranks})}"
-    return Entry(state="built", count=score.queries, digests={"L2": digest})
+    return f"{SCORE_TAG}:{json_digest({'score': score_content(score), 'ranks': ranks})}"
 
 
 def score_content(score: Score) -> dict[str, Any]:

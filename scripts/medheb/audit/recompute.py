@@ -1,0 +1,245 @@
+"""Compute every metric again from the ranks of each query, without models, images or task files.
+
+The formulas are written anew here, from the definition, and share no code with the evaluation step. Only the intervals
+come from the same function, with the same seed.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from pydantic import Field
+
+from medheb.audit.judge import Verdicts
+from medheb.audit.results import score_digest
+from medheb.audit.schema import Roots
+from medheb.audit.verdicts import SCHEMA_VERSION, Unit, Verdict, exit_code, gravest, unit_of
+from medheb.core.errors import MedhebError
+from medheb.evaluate.metrics import CUTOFFS, interval
+from medheb.evaluate.score import METRICS, PER_QUERY_COLUMNS, TOP, Score, read_score
+from medheb.manifest.base import Strict
+from medheb.manifest.config import Evaluate
+from medheb.manifest.protocol import Protocol
+
+EXACT = 1e-9
+Table = Mapping[str, NDArray[Any]]
+Numbers = NDArray[np.float64]
+
+
+class Recomputation(Strict):
+    """Result: the JSON that ``medheb audit recompute --json`` prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    verdict: Verdict
+    exit_code: int
+    scores: int = Field(description="scores whose metrics were computed again")
+    queries: int = Field(description="queries behind them")
+    units: tuple[Unit, ...]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the numbers depend on beside the ranks.
+
+    Args:
+        protocols: by name.
+        evaluate: options of the intervals.
+        seed: of the run.
+    """
+
+    protocols: Mapping[str, Protocol]
+    evaluate: Evaluate
+    seed: int
+
+
+def recompute(folder: Path, settings: Settings, roots: Roots | None = None) -> Recomputation:
+    """Compute the metrics of all scores in ``folder`` again; whatever differs or cannot be read is a finding.
+
+    Args:
+        folder: holds ``<model>/<task>.json`` and ``.parquet``.
+        settings: protocols, interval options and seed of the run.
+        roots: also hold the scores against these recorded digests.
+    """
+    verdicts: Verdicts = {}
+    done = queries = 0
+    names = sorted({path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*.*")})
+    for name in (name for name in names if not Path(name).name.startswith(".")):
+        path = folder / f"{name}.json"
+        try:
+            score = read_score(path)
+            problem, count = _check(score, path, name, settings)
+            recorded = roots.scores.entries.get(name) if roots else None
+            held = not problem and recorded is not None and score.status.ok
+            if held and recorded and score_digest(score, path.with_suffix(".parquet")) != recorded.digests.get("L2"):
+                problem = "agrees with its ranks, but roots.json records another score"
+        except MedhebError as error:
+            verdict: Verdict = "UNREADABLE" if Path(error.where).exists() else "MISSING"
+            verdicts[name] = (verdict, f"{Path(error.where).name} {error.fault}")
+            continue
+        except (OSError, RecursionError) as error:
+            verdicts[name] = ("UNREADABLE", f"cannot be read: {type(error).__name__}")
+            continue
+        done, queries = done + (count > 0), queries + count
+        if problem:
+            verdicts[name] = ("MISMATCH", problem)
+        elif score.status.ok:
+            verdicts[name] = ("IDENTICAL", "")
+        else:
+            verdicts[name] = ("NOT-BUILT", "has no metrics, as its status says")
+    for name in roots.scores.entries.keys() - verdicts.keys() if roots else ():
+        verdicts[name] = ("MISSING", "is recorded but not there")
+    if not verdicts:
+        verdicts[folder.name] = ("MISSING", "holds no scores")
+    unit = unit_of("scores", "metrics from ranks", verdicts)
+    return Recomputation(
+        verdict=gravest([unit.verdict]), exit_code=exit_code([unit]), scores=done, queries=queries, units=(unit,)
+    )
+
+
+def _check(score: Score, path: Path, name: str, settings: Settings) -> tuple[str, int]:
+    """The first difference in words, or an empty text; and the number of queries."""
+    if f"{score.model}/{score.task}" != name:
+        return f"is the score of {score.model}/{score.task}", 0
+    if not score.status.ok:
+        return ("states metrics though its status is not ok", 0) if score.metrics else ("", 0)
+    protocol = settings.protocols.get(score.protocol)
+    if protocol is None:
+        return f"follows protocol {score.protocol}, which is not known here", 0
+    table = read_per_query(path.with_suffix(".parquet"))
+    count = len(table["row"])
+    for problem in _differences(score, table, protocol, settings):
+        return problem, count
+    return "", count
+
+
+def read_per_query(path: Path) -> Table:
+    """All columns of a per-query parquet as arrays, in query order.
+
+    Raises:
+        MedhebError: missing, damaged, or without a column.
+    """
+    again = "Copy it again from where it was made"
+    try:
+        table = pq.read_table(path, partitioning=None)
+        columns: dict[str, NDArray[Any]] = {}
+        for column in PER_QUERY_COLUMNS:
+            if table.column(column).null_count:
+                raise MedhebError(path, f"has gaps in column '{column}'", again)
+            if column.startswith("top_"):
+                rows = table.column(column).to_pylist()
+                columns[column] = np.fromiter((np.asarray(row) for row in rows), dtype=object, count=len(rows))
+            else:
+                columns[column] = table.column(column).to_numpy()
+    except FileNotFoundError:
+        raise MedhebError(path, "is missing", again) from None
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise MedhebError(path, "is not a readable parquet with the per-query columns", again) from error
+    order = np.argsort(columns["row"], kind="stable")
+    return {column: values[order] for column, values in columns.items()}
+
+
+def _differences(score: Score, table: Table, protocol: Protocol, settings: Settings) -> Iterator[str]:
+    count = len(table["row"])
+    if count != score.queries or count == 0:
+        yield f"states {score.queries} queries, its parquet has {count}"
+        return
+    if not np.array_equal(table["row"], np.arange(count)):
+        yield "its parquet does not hold each query once"
+        return
+    above, tied, positives, pool = (table[column] for column in ("above", "tied", "positives", "pool"))
+    impossible = (above < 0) | (positives < 1) | (tied < positives) | (above + tied > pool)
+    if impossible.any():
+        yield f"row {int(np.flatnonzero(impossible)[0])} has counts that no ranking can have"
+        return
+    yield from _top_differences(table, protocol.tie_tolerance)
+    for metric in METRICS:
+        values = _values(metric, table, protocol.ties)
+        for column, found in (
+            (metric, values),
+            (f"{metric}_worst", _worst(metric, above + tied - positives + 1)),
+            (f"{metric}_chance", np.array([_mean_gain(metric, 0, int(size), 1) for size in pool])),
+        ):
+            apart = np.abs(np.asarray(table[column], dtype=np.float64) - found)
+            if not (apart <= EXACT).all():
+                row = int(np.argmax(~(apart <= EXACT)))
+                yield f"row {row}: {column} is {float(table[column][row]):.6g}, its ranks give {found[row]:.6g}"
+        yield from _summary_differences(score, metric, table, values, settings)
+    fraction = float(np.mean(tied > positives))
+    if abs(score.tied_fraction - fraction) > EXACT:
+        yield f"states a tied fraction of {score.tied_fraction:.6g}, its ranks give {fraction:.6g}"
+
+
+def _summary_differences(score: Score, metric: str, table: Table, values: Numbers, settings: Settings) -> Iterator[str]:
+    stated = score.metrics.get(metric)
+    if stated is None:
+        yield f"states no {metric}"
+        return
+    seed = settings.seed + zlib.crc32(score.task.encode())
+    low, high = interval(values, settings.evaluate.confidence, settings.evaluate.bootstrap_resamples, seed)
+    found = {
+        "value": float(values.mean()),
+        "worst": float(np.mean(table[f"{metric}_worst"])),
+        "chance": float(np.mean(table[f"{metric}_chance"])),
+        "low": low,
+        "high": high,
+    }
+    for name, number in found.items():
+        if not abs(getattr(stated, name) - number) <= EXACT:
+            words = f"states {metric} {name} {getattr(stated, name):.6g}, its ranks give {number:.6g}"
+            yield words + (" (with this configuration's seed and resamples)" if name in {"low", "high"} else "")
+
+
+def _top_differences(table: Table, tolerance: float) -> Iterator[str]:
+    """The top ten must be sorted, of the right length, and hold as many better candidates as are counted above."""
+    for row, (scores, pool, above, best) in enumerate(
+        zip(table["top_score"], table["pool"], table["above"], table["score"], strict=True)
+    ):
+        if len(scores) != min(TOP, pool):
+            yield f"row {row} shows {len(scores)} top candidates of {pool}"
+            return
+        if (np.diff(scores) > 0).any():
+            yield f"row {row} shows top candidates that are not in order"
+            return
+        better = int((np.asarray(scores, dtype=np.float32) > np.float32(best) + np.float32(tolerance)).sum())
+        if better != min(int(above), len(scores)):
+            yield f"row {row} counts {above} candidates above the positive, its top ten shows {better}"
+            return
+
+
+def _values(metric: str, table: Table, ties: str) -> Numbers:
+    rows = zip(table["above"].tolist(), table["tied"].tolist(), table["positives"].tolist(), strict=True)
+    if ties == "expected":
+        return np.array([_mean_gain(metric, *row) for row in rows])
+    return np.array([_gain(metric, above + 1) for above, _, _ in rows])
+
+
+def _worst(metric: str, rank: NDArray[Any]) -> Numbers:
+    return np.array([_gain(metric, int(one)) for one in rank])
+
+
+def _gain(metric: str, rank: int) -> float:
+    """Hit@k: 1 up to rank k. MRR@k: 1 / rank up to rank k."""
+    if rank > CUTOFFS[metric]:
+        return 0.0
+    return 1.0 if metric.startswith("hit") else 1.0 / rank
+
+
+@cache
+def _mean_gain(metric: str, above: int, tied: int, positives: int) -> float:
+    """Mean over all orders of ``tied`` equal candidates: walk down the ranks until the first right one is met."""
+    total, none_yet = 0.0, 1.0
+    for offset in range(min(tied, CUTOFFS[metric])):
+        left = tied - offset
+        here = min(1.0, positives / left)
+        total += none_yet * here * _gain(metric, above + offset + 1)
+        none_yet *= 1.0 - here
+    return total
