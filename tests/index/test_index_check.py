@@ -1,0 +1,299 @@
+"""Released index and ``medheb index check``: resolution, completeness by pattern, and what stops a task."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import make_sources as make
+import pytest
+
+from medheb.build.inventory import BuiltFile, Inventory, write_inventory
+from medheb.build.places import link_places
+from medheb.core.errors import MedhebError
+from medheb.core.status import OK, Status, read_status, write_status
+from medheb.index.commands import check_command, in_folder, tasks_named
+from medheb.index.completeness import NUMBERS
+from medheb.index.quality import Quality, read_quality
+from medheb.index.records import read_records
+from medheb.index.run import build_index
+from medheb.manifest.dataset import Place
+from medheb.manifest.load import Run
+from medheb.manifest.released import RELEASED_ID, ReleasedIndex
+from medheb.manifest.task import Task
+
+KEY = "Some_task"
+INDEX = ReleasedIndex.model_validate(
+    {
+        "title": "Made up",
+        "access": "open",
+        "licence": {"spdx": None, "url": "https://example.org"},
+        "redistribution": False,
+        "host": {"kind": "huggingface", "repository": "group/set"},
+        "files_note": "made by the tests",
+        "by_case": ["b"],
+        "links": ["https://example.org"],
+        "citation": "nobody",
+    }
+)
+
+
+def pictures(count: int, folder: str = "p", **facts: Any) -> list[BuiltFile]:
+    return [make.built_file(f"{folder}/{number:03d}.png", kind="picture", **facts) for number in range(count)]
+
+
+def on_disk(run: Run, inventory: Inventory) -> None:
+    for file in inventory.files:
+        path = run.layout.benchmark / inventory.images / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"x")
+
+
+def released(
+    folder: Path, task: Task, rows: list[dict[str, Any]], status: Status = OK, **inventories: Inventory
+) -> Run:
+    """A run of the released index whose task file holds ``rows``, with the pictures on disk."""
+    run = make.run_of(folder, [task], **inventories)
+    run = replace(run, config=run.config.model_copy(update={"task_index": "released"}), released=INDEX)
+    path = run.layout.source_files(RELEASED_ID) / task.index
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(rows))
+    write_status(run.layout.source_status(RELEASED_ID), status)
+    for inventory in inventories.values():
+        on_disk(run, inventory)
+    return run
+
+
+def rows_of(paths: list[str]) -> list[dict[str, Any]]:
+    """One row a path: the query, and two candidates from the others."""
+    return [
+        {"qry_inst": "Find it:", "qry_text": "", "qry_img_path": path, "tgt_text": ["", ""]}
+        | {"tgt_img_path": [paths[(place + 1) % len(paths)], paths[(place + 2) % len(paths)]]}
+        for place, path in enumerate(paths)
+    ]
+
+
+def quality_of(run: Run, task: Task) -> Quality:
+    return read_quality(run.layout.task_quality(task.index))
+
+
+def test_released_paths_resolve_under_either_root(tmp_path: Path) -> None:
+    task = make.task("released", "b", image_root="3D_Images/b/p", card_root="3D_Images/b")
+    paths = [*[f"{number:03d}.png" for number in range(6)], *[f"p/{number:03d}.png" for number in range(6, 12)]]
+    run = released(tmp_path, task, rows_of(paths), b=make.inventory("b", pictures(12)))
+    assert build_index(run, KEY) == OK
+    records = read_records(run.layout.task_index(task.index))
+    assert [record.query.images for record in records] == [(f"{number:03d}.png",) for number in range(12)]
+    facts = quality_of(run, task).released
+    assert facts is not None
+    assert facts.paths == {"root": 6, "other root": 6}
+    assert facts.generation == "published"
+    assert check_command(run, [], as_json=False) == 0
+
+
+def test_released_paths_resolve_at_places_of_a_source(tmp_path: Path) -> None:
+    task = make.task("released", "b", image_root="3D_Images/elsewhere")
+    run = released(tmp_path, task, rows_of([f"{n:03d}.png" for n in range(12)]), b=make.inventory("b", pictures(12)))
+    place = Place(path="3D_Images/elsewhere", folder="p")
+    dataset = run.datasets["b"].model_copy(update={"places": (place,)})
+    run = replace(run, datasets={"b": dataset})
+    link_places(run.layout.benchmark, dataset, [file.path for file in pictures(12)])
+    assert build_index(run, KEY) == OK
+    assert check_command(run, [KEY], as_json=False) == 0
+    (run.layout.benchmark / "3D_Images/elsewhere").unlink()
+    assert check_command(run, [KEY], as_json=False) == 1
+
+
+def stacks() -> list[BuiltFile]:
+    return [
+        make.built_file(f"{part}/C{case}/{number:03d}.png", kind="slice", case=f"C{case} {part}", group=f"C{case}")
+        for part in ("t1n", "t2w")
+        for case in range(3)
+        for number in range(4)
+    ]
+
+
+def test_paths_with_unknown_folders_resolve_by_case_and_are_counted(tmp_path: Path) -> None:
+    task = make.task(
+        "released", "b", form="3d", family="modality-bridging", pool="global", index="3D_Task/S/S_test.json"
+    )
+    rows = [
+        {"qry_inst": "Find it:", "qry_text": "", "qry_img_path": [f"valid/C{case}/t1n/{n:03d}.png" for n in range(4)]}
+        | {"tgt_text": [""], "tgt_img_path": [[f"valid/C{case}/t2w/{n:03d}.png" for n in range(4)]]}
+        for case in range(3)
+    ]
+    run = released(tmp_path, task, rows, b=make.inventory("b", stacks()))
+    assert build_index(run, KEY) == OK
+    records = read_records(run.layout.task_index(task.index))
+    assert records[1].query.images[0] == "b/t1n/C1/000.png"
+    assert records[1].candidates[0].images[3] == "b/t2w/C1/003.png"
+    facts = quality_of(run, task).released
+    assert facts is not None
+    assert facts.paths == {"case": 24}
+
+
+def test_a_case_that_two_stacks_share_is_not_guessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = make.task("released", "b", form="3d", family="image-report", index="3D_Task/S/S_test.json")
+    rows = [{"qry_inst": "Find it:", "qry_img_path": ["valid/C1/000.png", "valid/C1/001.png"], "tgt_text": ["a", "b"]}]
+    run = released(tmp_path, task, rows, b=make.inventory("b", stacks()))
+    status = build_index(run, KEY)
+    assert (
+        "names 2 images that no inventory lists: 2 like valid/C#/#.png of b (row 0: valid/C1/000.png)" in status.reason
+    )
+    other = replace(run, released=INDEX.model_copy(update={"by_case": ()}))
+    assert build_index(other, KEY).reason == status.reason
+    assert check_command(run, [], as_json=False) == 1
+    assert "Some_task: 2 of 2 pictures are missing" in capsys.readouterr().out
+
+
+def test_two_sources_are_told_apart_by_their_folders(tmp_path: Path) -> None:
+    task = make.task("released", "a+b")
+    files = pictures(4)
+    rows = rows_of(["a/p/000.png", "b/p/000.png", "b/p/009.png", "b/p/008.png", "c/x.png"])
+    run = released(tmp_path, task, rows, a=make.inventory("a", files), b=make.inventory("b", files))
+    reason = build_index(run, KEY).reason
+    listed = "2 like b/p/#.png of b (row 1: b/p/008.png); 1 like c/x.png of a or b (row 2: c/x.png)"
+    assert f"names 3 images that no inventory lists: {listed}" in reason
+
+
+def test_a_hundred_removed_pictures_are_named_by_pattern(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task = make.task("released", "b")
+    names = [f"b/p/{number:03d}.png" for number in range(150)]
+    run = released(tmp_path, task, rows_of(names), b=make.inventory("b", pictures(150)))
+    assert build_index(run, KEY) == OK
+    rebuilt = replace(run, config=run.config.model_copy(update={"task_index": "rebuilt"}))
+    for each in (run, rebuilt):
+        assert check_command(each, [], as_json=False) == 0
+    assert "Some_task: complete, 150 pictures" in capsys.readouterr().out
+    for name in names[:100]:
+        (run.layout.benchmark / "3D_Images" / name).unlink()
+    for each in (run, rebuilt):
+        assert check_command(each, [], as_json=False) == 1
+        told = capsys.readouterr().out
+        assert "Some_task: 100 of 150 pictures are missing\n  100 like b/p/#.png of b (row 0: b/p/000.png)" in told
+        assert "0 of 1 tasks are complete, 1 lack 100 pictures" in told
+    assert check_command(rebuilt, [KEY], as_json=True) == 1
+    (entry,) = json.loads(capsys.readouterr().out)
+    assert entry["missing"] == [
+        {"pattern": "b/p/#.png", "count": 100, "source": "b", "row": 0, "example": "b/p/000.png"}
+    ]
+    shutil.rmtree(run.layout.benchmark / "3D_Images" / "b" / "p")
+    assert check_command(rebuilt, [], as_json=False) == 1
+    assert "150 like b/p/#.png of b" in capsys.readouterr().out
+
+
+def test_paths_of_a_restricted_source_are_not_printed_or_logged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    task = make.task("released", "b")
+    names = [f"b/p10/p1000{number}/s5{number}/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9.png" for number in range(3)]
+    run = released(tmp_path, task, rows_of(names), b=make.inventory("b", pictures(12)))
+    run = replace(run, datasets={"b": run.datasets["b"].model_copy(update={"show_content": False})})
+    status = build_index(run, KEY)
+    assert "3 like b/p#/p#/s#/#.png of b (row 0)" in status.reason
+    assert "p1000" not in caplog.text
+    assert str(run.layout.task_status(task.index)) in caplog.text
+    check_command(run, [KEY], as_json=False)
+    check_command(run, [KEY], as_json=True)
+    out = capsys.readouterr().out
+    assert "3 like b/p#/p#/s#/#.png of b (row 0)\n" in out
+    assert "p1000" not in out
+
+
+def test_patterns_take_digests_as_numbers() -> None:
+    assert NUMBERS.sub("#", "files/p10/s5/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9.jpg") == "files/p#/s#/#.jpg"
+    assert NUMBERS.sub("#", "faced/face_12.png") == "faced/face_#.png"
+
+
+def test_trouble_of_the_released_index_is_passed_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    blocked = Status(state="blocked", origin="fetch released_index", reason="no network", remedy="Try again")
+    task = make.task("released", "b")
+    run = released(tmp_path, task, [], blocked, b=make.inventory("b", pictures(12)))
+    assert build_index(run, KEY) == blocked
+    assert run.layout.task_index(task.index).read_text() == "[]\n"
+    assert quality_of(run, task).rows == 0
+    assert check_command(run, [], as_json=False) == 0
+    assert "Some_task: blocked: no network. Try again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda path: path.unlink(), "is missing: the released index has no file for task Some_task"),
+        (lambda path: path.write_text("[]"), "holds no record"),
+        (lambda path: path.write_text(path.read_text()[:-9]), "row 11: is cut off"),
+    ],
+)
+def test_a_bad_released_file_fails_its_task_only(
+    tmp_path: Path, spoil: Callable[[Path], object], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make.task("released", "b")
+    names = [f"b/p/{number:03d}.png" for number in range(12)]
+    run = released(tmp_path, task, rows_of(names), b=make.inventory("b", pictures(12)))
+    spoil(run.layout.source_files(RELEASED_ID) / task.index)
+    assert message in build_index(run, KEY).reason
+    assert read_status(run.layout.task_status(task.index)).state == "failed"
+    assert run.layout.task_index(task.index).read_text() == "[]\n"
+    if "no record" not in message:
+        assert check_command(run, [], as_json=False) == 1
+        assert message in capsys.readouterr().out
+
+
+def test_an_image_root_that_does_not_exist_is_missing_pictures(tmp_path: Path) -> None:
+    task = make.task("released", "b", image_root="3D_Images/nowhere")
+    run = released(tmp_path, task, rows_of(["p/000.png"]), b=make.inventory("b", pictures(12)))
+    assert "1 like p/#.png of b" in build_index(run, KEY).reason
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protocol": "release"}, "is of protocol release, but this run has protocol corrected"),
+        ({"recipe_version": 7}, "is of recipe version 7, but this run has recipe version 1"),
+        ({"recipe": "other"}, "is of recipe other, but this run has recipe none"),
+        ({"dataset": "c"}, "is of source c, but this run has source b"),
+        ({"schema_version": 1}, "is an inventory of version 1; this code reads"),
+    ],
+)
+def test_an_inventory_of_something_else_is_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    task = make.task("label", "b")
+    inventory = make.inventory("b", make.person("b"))
+    run = make.run_of(tmp_path, [task], b=inventory)
+    assert build_index(run, KEY) == OK
+    write_inventory(run.layout.inventory("3D_Images/b", "b"), inventory.model_copy(update=change))
+    with pytest.raises(MedhebError, match=message):
+        build_index(run, KEY)
+    assert check_command(run, [], as_json=False) == 1
+
+
+def test_names_are_tasks_or_sources(tmp_path: Path) -> None:
+    tasks = [make.task("label", "b"), make.task("label", "b+a", task="Other", index="2D_Task/O/O.json")]
+    run = make.run_of(tmp_path, tasks, b=make.inventory("b", []), a=make.inventory("a", []), c=make.inventory("c", []))
+    assert tasks_named(run, ["b"]) == [KEY, "Other"]
+    assert tasks_named(run, ["a"]) == ["Other"]
+    assert tasks_named(run, [KEY]) == [KEY]
+    assert tasks_named(run, []) == [KEY, "Other"]
+    with pytest.raises(MedhebError, match="c: is a source that no task of this run uses"):
+        tasks_named(run, ["c"])
+    with pytest.raises(MedhebError, match="nothing: is neither a task nor a source"):
+        tasks_named(run, ["nothing"])
+
+
+def test_tasks_that_are_not_made_count_only_if_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make.run_of(tmp_path, [make.task("label", "b")], b=make.inventory("b", make.person("b")))
+    assert check_command(run, [], as_json=False) == 0
+    assert check_command(run, [KEY], as_json=False) == 1
+    assert "Some_task: not made" in capsys.readouterr().out
+
+
+def test_another_folder_and_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    run = make.run_of(tmp_path, [make.task("label", "b")], b=make.inventory("b", []))
+    other = in_folder(run, tmp_path / "out", "release")
+    assert other.layout.benchmark == tmp_path / "out"
+    assert (other.config.protocol, other.protocol.name) == ("release", "release")
+    assert in_folder(run, None, None) == run
