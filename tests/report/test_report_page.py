@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import re
@@ -14,6 +15,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import make_scores as make
+import pandas as pd
 import pytest
 from rich.console import Console
 
@@ -25,7 +27,8 @@ from medheb.report import run as report_run
 from medheb.report.run import collect_report
 from medheb.report.terminal import print_leaderboard
 
-FILES = {"index.html", "leaderboard.csv", "quality.csv", "tasks.csv", "summary.json"}
+FILES = {"index.html", "leaderboard.csv", "quality.csv", "tasks.csv", "summary.json", "tables", "mteb"}
+TABLES = {"leaderboard", "families", "tasks", "table4", "table5", "table6", "table7", "table8"}
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}$\\frac{1}$&amp;"
 VOID = {"meta", "img", "input", "br", "link", "hr"}
 
@@ -65,6 +68,21 @@ def page_of(run: Run) -> str:
     return (run.layout.report / "index.html").read_text(encoding="utf-8")
 
 
+def contents(run: Run) -> dict[str, bytes]:
+    """Every file of the report by its path in the folder."""
+    folder = run.layout.report
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def texts(run: Run) -> dict[str, str]:
+    """Every file of the report as text; a Parquet file (compressed) as the CSV of its table."""
+    return {
+        name: pd.read_parquet(io.BytesIO(content)).to_csv() if name.endswith(".parquet") else content.decode("utf-8")
+        for name, content in contents(run).items()
+        if not name.endswith(".png")
+    }
+
+
 def targets_of(page: Page) -> set[str]:
     return {attributes.get("href") or attributes.get("xlink:href") or "" for attributes in page.of("a")}
 
@@ -77,6 +95,8 @@ def with_source(run: Run, source: str, **changes: object) -> Run:
 def test_the_report_holds_its_files_and_all_that_they_promise(run: Run) -> None:
     text = page_of(run)
     assert {path.name for path in run.layout.report.iterdir()} == FILES
+    tables = {f"{name}.{kind}" for name in TABLES for kind in ("csv", "parquet", "md", "tex")}
+    assert {path.name for path in (run.layout.report / "tables").iterdir()} == tables
     page = Page(text)
     assert page.open == []
     ids = [attributes["id"] for _, attributes in page.elements if attributes.get("id")]
@@ -175,8 +195,7 @@ def test_nothing_of_a_source_that_must_not_be_shown_is_in_any_file(tmp_path: Pat
     run.layout.score("random", "vqa_1").unlink()
     write_status(run.layout.task_status(run.tasks["vqa_1"].index), failed)
     page_of(run)
-    for name in FILES:
-        text = (run.layout.report / name).read_text(encoding="utf-8")
+    for name, text in texts(run).items():
         for leak in ("p10000032", "s50414267", "02aa804e", "Jane", "nodule", "10000032", "physionet", "Patient Zero"):
             assert leak not in text, (name, leak)
         for leak in ("beta_0", "alpha_0", "data:image/", "seen in slice", "which organ"):
@@ -193,8 +212,7 @@ def test_folders_of_this_machine_and_secrets_are_not_told(run: Run, monkeypatch:
     status = {"state": "failed", "origin": "x", "reason": f"very-secret-word in {Path.home()}/a", "remedy": "b"}
     make.change_score(run, "dino", "region_1", status=status)
     page_of(run)
-    for name in FILES:
-        text = (run.layout.report / name).read_text(encoding="utf-8")
+    for text in texts(run).values():
         assert str(run.layout.results) not in text
         assert "very-secret-word" not in text
         assert f"{Path.home()}/a" not in text
@@ -268,9 +286,9 @@ def test_summary_holds_the_numbers_and_keeps_time_apart(run: Run) -> None:
 
 def test_the_same_scores_give_the_same_bytes_in_any_process(run: Run, tmp_path: Path) -> None:
     page_of(run)
-    first = {name: (run.layout.report / name).read_bytes() for name in FILES}
+    first = contents(run)
     collect_report(run)
-    assert {name: (run.layout.report / name).read_bytes() for name in FILES} == first
+    assert contents(run) == first
     script = (
         "import sys; sys.path.insert(0, sys.argv[1]); from pathlib import Path; import make_scores as make; "
         "from medheb.report.run import collect_report; collect_report(make.small_run(Path(sys.argv[2])))"
@@ -278,7 +296,7 @@ def test_the_same_scores_give_the_same_bytes_in_any_process(run: Run, tmp_path: 
     changed = {"PYTHONHASHSEED": "4242", "TZ": "Asia/Tokyo", "LC_ALL": "C"}
     command = [sys.executable, "-c", script, str(Path(__file__).parent), str(tmp_path)]
     subprocess.run(command, check=True, env=os.environ | changed, capture_output=True)
-    assert {name: (run.layout.report / name).read_bytes() for name in FILES} == first
+    assert contents(run) == first
 
 
 def test_a_page_that_is_too_large_is_refused_before_anything_is_written(

@@ -7,12 +7,17 @@ import logging
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json, write_text
 from medheb.manifest.load import Run
-from medheb.report.collect import collect
+from medheb.report.collect import Results, collect
+from medheb.report.exports import export, export_paper, percent_columns
 from medheb.report.gallery import gallery
+from medheb.report.graded import read_graded
 from medheb.report.html import render
+from medheb.report.mteb import write_mteb
+from medheb.report.paper import PaperTable, paper_tables
+from medheb.report.published import published_of
 from medheb.report.quality import quality_table
 from medheb.report.summary import summary
-from medheb.report.tables import as_csv, leaderboard, task_table
+from medheb.report.tables import as_csv, family_table, leaderboard, task_table
 from medheb.report.words import plural
 
 MAX_PAGE_BYTES = 15_000_000
@@ -20,14 +25,16 @@ log = logging.getLogger(__name__)
 
 
 def collect_report(run: Run) -> None:
-    """Write ``index.html``, ``leaderboard.csv``, ``tasks.csv``, ``quality.csv`` and ``summary.json``.
+    """Write ``index.html`` and all that belongs to it into the run's report folder.
 
-    Missing or unreadable scores become missing cells of the report.
+    Beside the page: ``leaderboard.csv``, ``tasks.csv``, ``quality.csv``, ``summary.json``, every table in four formats
+    in ``tables/``, results in the form of MTEB in ``mteb/``. Missing or unreadable scores become missing cells.
 
     Raises:
         MedhebError: scores that cannot stand in one table; a page that would be larger than 15 MB.
     """
     results = collect(run)
+    paper = paper_tables(results, published_of(run), read_graded(run))
     page = render(results, gallery(results))
     folder = run.layout.report
     size = len(page.encode("utf-8"))
@@ -41,8 +48,19 @@ def collect_report(run: Run) -> None:
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
     write_json(folder / "summary.json", summary(results))
+    _write_tables(results, paper)
+    write_mteb(results, folder / "mteb")
     write_text(folder / "index.html", page)
     missing = len(results.missing)
     log.info("report: %d of %d cells, %s", len(results.cells) - missing, len(results.cells), folder / "index.html")
     if missing:
         log.warning("report: missing %s; the page says why and what to do", plural(missing, "cell"))
+
+
+def _write_tables(results: Results, paper: list[PaperTable]) -> None:
+    folder = results.run.layout.report / "tables"
+    named = {"leaderboard": leaderboard(results), "families": family_table(results), "tasks": task_table(results)}
+    for name, table in named.items():
+        export(folder, name, table, percent_columns(table))
+    for filled in paper:
+        export_paper(folder, filled)
