@@ -137,6 +137,7 @@ def bench_ranking() -> None:
 
 if __name__ == "__main__":
     import pictures
+    import projection
     import radiograph
     import slices
     import transfer
@@ -147,6 +148,7 @@ if __name__ == "__main__":
     verify.bench_sums()
     radiograph.bench_radiograph()
     bench_ranking()
+    projection.bench_projection()
     show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
     for name, figures in pictures.bench_pictures(WORK / "pictures").items():
         show(name, **figures)

@@ -18,6 +18,7 @@ from medheb import __version__
 from medheb.core.errors import MedhebError
 from medheb.core.log import scrub, set_up_logging
 from medheb.core.status import Status
+from medheb.imaging.drr.app import drr_app
 from medheb.manifest.load import Run, load_config, load_run, merge
 
 DEFAULT_CONFIG = Path("config/config.yaml")
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 audit_app = typer.Typer(no_args_is_help=True, help="Digests and Merkle roots of everything that led to a number.")
 app.add_typer(audit_app, name="audit")
+app.add_typer(drr_app, name="drr")
 
 Threads = Annotated[int, typer.Option(min=1, help="CPU threads of the networks.")]
 DatasetId = Annotated[str, typer.Argument(help="Source id, the name of its manifest.")]
@@ -480,6 +482,21 @@ def audit_recompute(
     from medheb.audit.commands import recompute_command
 
     raise typer.Exit(recompute_command(current_run(), scores, as_json))
+
+
+@audit_app.command("expect")
+def audit_expect(
+    update: Annotated[
+        bool, typer.Option("--update", help="For maintainers: make what this run found the expectation.")
+    ] = False,
+    reason: Annotated[
+        str, typer.Option(help="Why roots change though neither inputs, recipe version nor settings did.")
+    ] = "",
+) -> None:
+    """Hold the roots of this run against those that every machine must get (manifests/expected)."""
+    from medheb.audit.commands import expect_command
+
+    raise typer.Exit(expect_command(current_run(), update, reason))
 
 
 def main() -> None:

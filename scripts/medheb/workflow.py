@@ -143,6 +143,12 @@ class Plan:
         step = code_digest(STEPS["build"], without="medheb.build.registry")
         return json_digest([step, asdict(entry), code_digest(entry.module)] if entry else [step])[:16]
 
+    def build_gpus(self, dataset: str) -> int:
+        """GPUs of a job that builds a source: one where DeepDRR makes its X-rays."""
+        entry = RECIPES.get(self.run.datasets[dataset].recipe.name)
+        projector = self.run.config.drr.chosen(self.run.config.protocol)
+        return int(entry is not None and entry.follows_projector and projector == "deepdrr")
+
     def shards(self, dataset: str) -> int:
         """Number of jobs that build a source."""
         size = self.run.datasets[dataset].build_bytes

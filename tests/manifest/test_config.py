@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from medheb.core.errors import MedhebError
+from medheb.manifest.config import Config
 from medheb.manifest.load import load_config, load_dataset, load_models, load_run, load_tasks
 from medheb.manifest.schema import drifted
 
@@ -122,3 +123,18 @@ def test_selection_and_unknown_names(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(everything.tasks[key].sources) <= set(one.datasets)
     with pytest.raises(MedhebError, match=r"key 'models' is 'gpt'.*Allowed:.*efficientnet_minilm"):
         load_run(load_config([], {"models": ["gpt"]}))
+
+
+@pytest.mark.parametrize(
+    ("protocol", "drr", "chosen"),
+    [
+        ("release", {}, "release"),
+        ("corrected", {}, "cone"),
+        ("corrected", {"python": "/opt/deepdrr/bin/python"}, "deepdrr"),
+        ("release", {"python": "/opt/deepdrr/bin/python"}, "release"),
+        ("release", {"projector": "cone"}, "cone"),
+    ],
+)
+def test_projector_follows_the_protocol_unless_it_is_named(protocol: str, drr: dict[str, str], chosen: str) -> None:
+    config = Config.model_validate({"protocol": protocol, "drr": drr})
+    assert config.drr.chosen(config.protocol) == chosen

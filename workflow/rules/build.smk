@@ -18,6 +18,7 @@ rule build_images:
     resources:
         mem_mb=2000,
         runtime=240,
+        gpu=lambda wildcards: PLAN.build_gpus(wildcards.dataset),
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),
@@ -41,6 +42,7 @@ rule build_shard:
     resources:
         mem_mb=4000,
         runtime=480,
+        gpu=lambda wildcards: PLAN.build_gpus(wildcards.dataset),
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),

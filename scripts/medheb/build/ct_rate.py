@@ -207,7 +207,7 @@ def _projection(source: Source, volume: StoredVolume, options: Options) -> tuple
         published = ReleaseProjection((x, y, z), volume.spacing, volume.where)
         return published.add, lambda: Xray(published.picture(), release_sidecar())
     gathered = GatheredVolume(volume, options.assumed_axes)
-    settings = XraySettings(Geometry(view=options.view))
+    settings = XraySettings(Geometry(view=options.view), deepdrr_python=source.deepdrr_python)
     return gathered.add, lambda: project(gathered.volume(), source.projector, settings)
 
 

@@ -147,7 +147,7 @@ def build_from(
     """
     if not files.is_dir():
         raise MedhebError(files, "is not a folder", "Give the folder of the download with --source")
-    made = Build(Source(dataset, files, protocol, projector, Config().seed, others or {}), benchmark)
+    made = Build(Source(dataset, files, protocol, projector, seed=Config().seed, others=others or {}), benchmark)
     status = build(made, workers)
     if not status.ok:
         raise MedhebError(dataset.id, status.reason, status.remedy)
@@ -269,9 +269,10 @@ def _build_of(run: Run, dataset: Dataset) -> Build:
         dataset,
         files_of(run, dataset),
         run.config.protocol,
-        run.config.drr.chosen(run.config.protocol),
-        run.config.seed,
-        others,
+        projector=run.config.drr.chosen(run.config.protocol),
+        deepdrr_python=run.config.drr.python,
+        seed=run.config.seed,
+        others=others,
     )
     return Build(source, run.layout.benchmark)
 

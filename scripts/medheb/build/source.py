@@ -28,6 +28,7 @@ class Source:
         files: folder of its unpacked files or verified copy, or a parent of it; read only.
         protocol: ``release`` makes what the published scripts make, ``corrected`` what the paper says.
         projector: which projector makes X-rays from CT.
+        deepdrr_python: interpreter of DeepDRR's environment; None: as docs/drr.md says.
         seed: of every draw that the recipe makes.
         others: roots of further projects (by slug) and of required sources (by id).
     """
@@ -36,6 +37,7 @@ class Source:
     files: Path
     protocol: ProtocolName = "corrected"
     projector: Projector = "cone"
+    deepdrr_python: str | None = None
     seed: int = 17
     others: Mapping[str, Path] = field(default_factory=dict)
 

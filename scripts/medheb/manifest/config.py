@@ -38,14 +38,19 @@ class Drr(Strict):
 
     projector: Literal["auto", "release", "cone", "deepdrr"] = Field(
         default="auto",
-        description="auto: release under protocol release, else cone; deepdrr needs a CUDA GPU and its own environment",
+        description="auto: release under protocol release; else deepdrr if `python` names its environment; else cone",
+    )
+    python: str | None = Field(
+        default=None, description="interpreter of an environment with envs/deepdrr.txt, on machines with a CUDA GPU"
     )
 
     def chosen(self, protocol: Literal["release", "corrected"]) -> Literal["release", "cone", "deepdrr"]:
         """The projector that a run uses."""
-        if self.projector == "auto":
-            return "release" if protocol == "release" else "cone"
-        return self.projector
+        if self.projector != "auto":
+            return self.projector
+        if protocol == "release":
+            return "release"
+        return "deepdrr" if self.python else "cone"
 
 
 class Embed(Strict):
