@@ -42,3 +42,10 @@ def test_the_disk_begins_before_the_end(tmp_path: Path, monkeypatch: pytest.Monk
         for _ in range(5):
             received.add(bytes(1 << 20))
     assert told == [(0, 2 << 20), (2 << 20, 2 << 20)]
+
+
+def test_a_block_that_cannot_be_written_is_an_error_and_not_a_hole(tmp_path: Path) -> None:
+    with (tmp_path / "came").open("xb") as stream:
+        stream.close()
+        with pytest.raises(ValueError, match="closed file"), sinks.sink(stream, Check(Expected())) as received:
+            received.add(bytes(1 << 20))
