@@ -70,6 +70,9 @@ def test_organ_volume_writes_crops_slices_and_volumes(run_of: RunMaker) -> None:
     assert len(crops) == 2 * 4
     left = next(file for file in crops if file.facts["label"] == "left kidney")
     assert left.facts == {
+        "mode": "L",
+        "width": 32,
+        "height": 32,
         "kind": "crop",
         "slice": 6,
         "label": "left kidney",

@@ -215,6 +215,17 @@ def test_unusual_pictures_become_rgb_and_are_counted(tmp_path: Path) -> None:
     assert modes == {"RGB", "P", "LA", "I;16", "L"}, "as the published program keeps them"
 
 
+def test_samples_that_no_png_holds(tmp_path: Path) -> None:
+    stream = BytesIO()
+    Image.fromarray(make.pixels(2, colours=0).astype(np.int32) * 1000).save(stream, "TIFF")
+    cells: list[object] = [make.cell(stream.getvalue()), make.cell(make.png(make.pixels(1)))]
+    top = tiles(tmp_path, cells)
+    made = built("pannuke", top, tmp_path / "out", "release")
+    assert faults(made) == {"fold1-00000-of-00001.parquet, row 0": "has samples that do not fit into 16 bits"}
+    assert len(made.of_kind("picture")) == 7
+    assert built("pannuke", top, tmp_path / "corrected").refusals == (), "stretched to 8 bits there"
+
+
 @pytest.mark.parametrize(
     ("tissues", "fault"),
     [

@@ -67,7 +67,7 @@ def test_golden_roots(name: str, protocol: ProtocolName, tmp_path: Path) -> None
     assert root(made) == ROOTS[f"{name} {protocol}"]
     for file in made.files:
         if file.content.startswith("pix") and file.facts["kind"] != "array":
-            assert {"case", "group", "member", "transform"} <= file.facts.keys(), file.path
+            assert {"case", "group", "member", "transform", "mode", "width", "height"} <= file.facts.keys(), file.path
 
 
 def test_another_order_of_files_workers_and_hash_seed_change_nothing(tmp_path: Path) -> None:

@@ -78,15 +78,18 @@ def test_ct_rate_places_and_facts(files: Path, tmp_path: Path) -> None:
         "case": "valid_1_b",
         "chest": True,
         "group": "valid_1",
+        "height": 32,
         "kind": "slice",
         "label": "Lung nodule",
         "member": "valid_fixed/valid_1/valid_1_b/valid_1_b_1.nii.gz",
         "modality": "CT",
+        "mode": "L",
         "slice": 0,
         "slices": 21,
         "slot": 0,
         "split": "valid",
         "transform": "as stored: rows along the first axis, columns along the second",
+        "width": 28,
         "window": "-600/1500",
     }
     (xray, *_) = inventory.of_kind("xray")

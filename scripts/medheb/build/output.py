@@ -54,12 +54,13 @@ class Output:
         Args:
             path: below the image folder.
             pixels: uint8 (H, W) or (H, W, 3), uint16 (H, W), or a Pillow image of a mode that PNG can hold.
-            facts: what index builders and readers need to know of it.
+            facts: what index builders and readers need to know of it; mode and size are added to them.
         """
         target = self._claim(path)
         encoded, digests = encode_picture(pixels)
         target.write_bytes(encoded)
-        self._add(path, len(encoded), digests.sha256, digests.content, facts)
+        form: dict[str, Fact] = {"mode": digests.mode, "width": digests.width, "height": digests.height}
+        self._add(path, len(encoded), digests.sha256, digests.content, form | facts)
 
     def content(self, path: str, content: bytes, **facts: Fact) -> None:
         """Write bytes as they are: a picture that the source stores encoded, a table, a list.
@@ -105,15 +106,16 @@ class Output:
         Args:
             path: the second place.
             first: the first, as it was given to this object.
-            facts: of the second place.
+            facts: of the second place; mode and size are those of the first.
         """
         known = self.files[first]
+        form = {name: known.facts[name] for name in ("mode", "width", "height") if name in known.facts}
         target = self._claim(path)
         try:
             os.link(self._folder / first, target)
         except OSError:
             shutil.copyfile(self._folder / first, target)
-        self._add(path, known.bytes, known.sha256, known.content, facts)
+        self._add(path, known.bytes, known.sha256, known.content, form | facts)
 
     def link(self, path: str, original: Path, facts: Mapping[str, Fact], sha256: str, content: str, size: int) -> None:
         """List a file that stays where it is and is reached through a link of the image folder.

@@ -20,6 +20,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from medheb.build.inventory import BuiltFile
@@ -34,6 +35,7 @@ from medheb.build.unusual import note_unusual, unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
 from medheb.imaging.pictures import Decoded, decode_picture
+from medheb.imaging.png import MAX_16_BIT
 from medheb.manifest.base import RelativePath, Strict
 
 MEND_ROW = "Mend the row or take it out; the other rows are built"
@@ -249,6 +251,14 @@ def _row(layout: Layout, out: Output, cells: dict[str, Any], tile: Tile, fold: i
 
 
 def _write_tissue(out: Output, place: Place, decoded: Decoded, tile: Tile) -> None:
+    """One picture of a class folder.
+
+    Raises:
+        MedhebError: 32-bit samples that no PNG holds.
+    """
+    samples = np.asarray(decoded.image) if decoded.image.mode == "I" else None
+    if samples is not None and not 0 <= samples.min() <= samples.max() <= MAX_16_BIT:
+        raise MedhebError(tile.where, "has samples that do not fit into 16 bits", MEND_ROW)
     out.picture(
         place.path,
         decoded.image,

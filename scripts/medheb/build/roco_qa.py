@@ -19,12 +19,13 @@ from typing import Literal
 from pydantic import Field
 
 from medheb.build.inventory import BuiltFile
+from medheb.build.kept_pictures import facts_of
 from medheb.build.output import Output
 from medheb.build.parquet_rows import RowBlock, open_table, picture_bytes, read_rows
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import write_selections
-from medheb.build.unusual import note_unusual, unusual
+from medheb.build.unusual import note_unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
 from medheb.imaging.pictures import decode_picture
@@ -114,7 +115,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             answer=answer,
             member=f"{Path(path).name}, row {row}",
             transform="bytes as stored",
-            unusual=unusual(decoded),
+            **facts_of(decoded),
         )
 
 

@@ -14,12 +14,13 @@ from typing import Any
 from pydantic import Field
 
 from medheb.build.inventory import BuiltFile
+from medheb.build.kept_pictures import facts_of
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import split_word, write_selections
 from medheb.build.tables import read_json_file
-from medheb.build.unusual import note_unusual, unusual
+from medheb.build.unusual import note_unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
 from medheb.imaging.pictures import read_picture
@@ -194,7 +195,7 @@ def _report(report: Any, organ: str, split: str, folder: Path, where: str, out: 
             report=text,
             member=target,
             transform="file as stored",
-            unusual=unusual(decoded[index]),
+            **facts_of(decoded[index]),
         )
 
 

@@ -34,11 +34,14 @@ MAX_16_BIT = 65535
 
 @dataclass(frozen=True)
 class PngDigests:
-    """L1 (file bytes, which depend on the compressor) and L2 (pixels)."""
+    """L1 (file bytes, which depend on the compressor), L2 (pixels), and what the pixels are, as Pillow names it."""
 
     sha256: str
     content: str
     bytes: int
+    mode: str
+    width: int
+    height: int
 
 
 def _chunk(kind: bytes, content: bytes) -> bytes:
@@ -108,7 +111,8 @@ def encode_picture(picture: Image.Image | Array) -> tuple[bytes, PngDigests]:
     image = _as_image(picture)
     samples = image.tobytes()
     content = _encode_samples(image, samples) if image.mode in SAMPLES else _encode_others(image)
-    return content, PngDigests(sha256_bytes(content), samples_digest(image.mode, *image.size, samples), len(content))
+    digest = samples_digest(image.mode, *image.size, samples)
+    return content, PngDigests(sha256_bytes(content), digest, len(content), image.mode, *image.size)
 
 
 def write_picture(path: Path, picture: Image.Image | Array) -> PngDigests:
