@@ -14,8 +14,10 @@ from medheb.report.graded import read_graded
 from medheb.report.html import render
 from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, paper_tables
+from medheb.report.per_query import load_values
 from medheb.report.published import published_of
 from medheb.report.quality import quality_table
+from medheb.report.significance import METRIC, Significance, pair_table, significance, standing_table
 from medheb.report.summary import summary
 from medheb.report.tables import as_csv, family_table, leaderboard, task_table
 from medheb.report.words import plural
@@ -35,6 +37,7 @@ def collect_report(run: Run) -> None:
     """
     results = collect(run)
     paper = paper_tables(results, published_of(run), read_graded(run))
+    found = significance(results, load_values(results, METRIC))
     page = render(results, gallery(results))
     folder = run.layout.report
     size = len(page.encode("utf-8"))
@@ -48,7 +51,7 @@ def collect_report(run: Run) -> None:
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
     write_json(folder / "summary.json", summary(results))
-    _write_tables(results, paper)
+    _write_tables(results, paper, found)
     write_mteb(results, folder / "mteb")
     write_text(folder / "index.html", page)
     missing = len(results.missing)
@@ -57,10 +60,12 @@ def collect_report(run: Run) -> None:
         log.warning("report: missing %s; the page says why and what to do", plural(missing, "cell"))
 
 
-def _write_tables(results: Results, paper: list[PaperTable]) -> None:
+def _write_tables(results: Results, paper: list[PaperTable], found: Significance) -> None:
     folder = results.run.layout.report / "tables"
     named = {"leaderboard": leaderboard(results), "families": family_table(results), "tasks": task_table(results)}
     for name, table in named.items():
         export(folder, name, table, percent_columns(table))
     for filled in paper:
         export_paper(folder, filled)
+    export(folder, "pairs", pair_table(found))
+    export(folder, "ranks", standing_table(found))
