@@ -97,7 +97,7 @@ def label_pairs(context: Context[ClassOptions], part: Part) -> Iterator[Pair]:
         yield Pair(entry.name, Shown(context.task.qry_text, entry), Shown(label), (group_of(entry),), label)
 
 
-def label_wrong(context: Context[ClassOptions], _: Sequence[Pair]) -> Wrong:
+def label_wrong(context: Context[ClassOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """All other labels of the sources, of whatever part.
 
     The released pools hold some 300 labels of all sources; which, nobody has published.
@@ -208,7 +208,7 @@ def _same_class(context: Context[ClassOptions], pair: Pair, name: str, member: E
     return confusable(pair.kind, family, name, other)
 
 
-def same_wrong(context: Context[SameOptions], _: Sequence[Pair]) -> Wrong:
+def same_wrong(context: Context[SameOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Pictures of other classes from the candidates' side."""
     found = context.of_part(labelled(context, "last" if context.options.across else "all"), "test")
     return one_of_each(context, _by_class(found, _class_of(context)))
@@ -237,7 +237,7 @@ def _without_confusable(found: Sequence[Entry], options: ClassOptions) -> list[E
     return [entry for entry in found if entry.name not in bare or _family(entry, options) not in specific]
 
 
-def image_wrong(context: Context[ClassOptions], _: Sequence[Pair]) -> Wrong:
+def image_wrong(context: Context[ClassOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Pictures of other labels."""
     found = context.of_part(labelled(context), "test")
     return one_of_each(context, _by_class(found, lambda entry: entry.fact(context.options.label)))

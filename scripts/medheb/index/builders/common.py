@@ -172,18 +172,20 @@ def group_of(entry: Entry) -> tuple[str, str]:
     return entry.dataset, entry.known("group") or entry.content
 
 
-def rows_of(context: Context[Any], pairs: Iterable[Pair], wrong: Callable[[Sequence[Pair]], Wrong]) -> Iterator[Record]:
+def rows_of(
+    context: Context[Any], pairs: Iterable[Pair], wrong: Callable[[Sequence[Pair], Sequence[Pair]], Wrong]
+) -> Iterator[Record]:
     """Rows of the test in the order of their names, at most as many as the rule allows.
 
     Args:
         context: of the task.
         pairs: all possible rows, in any order.
-        wrong: given all of them, returns what finds the wrong candidates of one.
+        wrong: given all of them and those that become rows, returns what finds the wrong candidates of one.
     """
     everything = sorted(pairs, key=lambda pair: pair.name)
     kept = context.draw.subset(everything, context.options.rows, "rows", lambda pair: pair.name)
     context.left_out(len(everything) - len(kept), f"rows over the cap of {context.options.rows}")
-    find = wrong(everything) if context.task.pool == "local" else _none
+    find = wrong(everything, kept) if context.task.pool == "local" else _none
     for pair in kept:
         yield record(context, pair, [pair.target, *find(pair)])
 

@@ -73,7 +73,7 @@ def match_pairs(context: Context[MatchOptions], part: Part) -> Iterator[Pair]:
     context.left_out(missing, f"queries without a candidate of their {options.key}")
 
 
-def match_wrong(context: Context[MatchOptions], _: Sequence[Pair]) -> Wrong:
+def match_wrong(context: Context[MatchOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Drawn candidates of other keys."""
     ordered = sorted(_by_key(context, "test").items())
 

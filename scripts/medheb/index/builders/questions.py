@@ -145,8 +145,8 @@ def question_pairs(context: Context[QuestionOptions], part: Part) -> Iterator[Pa
     yield from (pair for pair, _ in _named(context, part))
 
 
-def question_wrong(context: Context[QuestionOptions], pairs: Sequence[Pair]) -> Wrong:
-    """Wrong answers: all other answers of the task (the paper's wording), or the row's own list.
+def question_wrong(context: Context[QuestionOptions], pairs: Sequence[Pair], kept: Sequence[Pair]) -> Wrong:
+    """Wrong answers: all other answers of the task's rows (the paper's wording), or the row's own list.
 
     The row's own list is the source's choices where it has some, else drawn answers of the task. Other right answers
     to the same question on the same pixels are never wrong.
@@ -155,6 +155,7 @@ def question_wrong(context: Context[QuestionOptions], pairs: Sequence[Pair]) -> 
     first: dict[str, str] = {}
     for pair in pairs:
         right[pair.query.key].add(pair.target.text)
+    for pair in kept:
         first.setdefault(comparable(pair.target.text), pair.target.text)
     every = sorted(first.values())
     families = _families(context)

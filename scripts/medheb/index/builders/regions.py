@@ -108,6 +108,6 @@ def region_pairs(context: Context[RegionOptions], part: Part) -> Iterator[Pair]:
     yield from kept
 
 
-def region_wrong(_: Context[RegionOptions], __: Sequence[Pair]) -> Wrong:
+def region_wrong(_: Context[RegionOptions], __: Sequence[Pair], ___: Sequence[Pair]) -> Wrong:
     """Nothing: all crops of the task are the pool."""
     return lambda pair: ()

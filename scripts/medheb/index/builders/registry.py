@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -26,13 +27,13 @@ class Family:
     Args:
         options: model of its settings.
         pairs: all pairs of a part, test or train.
-        wrong: from all test pairs to what finds the wrong candidates of one.
+        wrong: from all test pairs, and those that become rows, to what finds the wrong candidates of one.
         published: rows that a published program drew, None where it drew none.
     """
 
     options: type[RuleOptions]
     pairs: Callable[[Context[Any], Part], Iterable[Pair]]
-    wrong: Callable[[Context[Any], Sequence[Pair]], Wrong]
+    wrong: Callable[[Context[Any], Sequence[Pair], Sequence[Pair]], Wrong]
     published: Callable[[Context[Any]], list[Record] | None] = lambda _: None
 
 
@@ -92,7 +93,7 @@ def build_rows(task: Task, sources: Sources, draw: Draw) -> Iterator[Record]:
         return
     pairs = family.pairs(context, "test")
     chosen = unambiguous(pairs) if task.pool == "global" else pairs
-    yield from rows_of(context, chosen, lambda everything: family.wrong(context, everything))
+    yield from rows_of(context, chosen, partial(family.wrong, context))
 
 
 def training_pairs(task: Task, sources: Sources, draw: Draw) -> Iterable[Pair]:

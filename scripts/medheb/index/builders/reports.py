@@ -130,7 +130,7 @@ def report_pairs(context: Context[ReportOptions], part: Part) -> Iterator[Pair]:
         yield Pair(entry.name, Shown(context.task.qry_text, entry), Shown(text), (group_of(entry),), kind)
 
 
-def report_wrong(context: Context[ReportOptions], _: Sequence[Pair]) -> Wrong:
+def report_wrong(context: Context[ReportOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Texts of other groups (persons, cases) if there are any: those of one group may read nearly the same."""
     options = context.options
     by_group: dict[str, set[str]] = defaultdict(set)
@@ -159,7 +159,7 @@ def image_of_report_pairs(context: Context[ReportOptions], part: Part) -> Iterat
         )
 
 
-def image_of_report_wrong(context: Context[ReportOptions], pairs: Sequence[Pair]) -> Wrong:
+def image_of_report_wrong(context: Context[ReportOptions], pairs: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Items of other groups and other texts."""
     ordered = sorted(pairs, key=lambda pair: pair.name)
 

@@ -83,7 +83,7 @@ def text_pairs(context: Context[TextOptions], part: Part) -> Iterator[Pair]:
         yield Pair(_name(row), query, target, ((row.dataset, row.text("group")),), kind)
 
 
-def text_wrong(context: Context[TextOptions], pairs: Sequence[Pair]) -> Wrong:
+def text_wrong(context: Context[TextOptions], pairs: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Targets of rows of other groups (and of the same language, say)."""
     pools: dict[str, list[Pair]] = defaultdict(list)
     for pair in sorted(pairs, key=lambda pair: pair.name):
