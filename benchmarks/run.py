@@ -136,6 +136,7 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
+    import index
     import pictures
     import projection
     import radiograph
