@@ -136,10 +136,10 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
-    import index
     import pictures
     import projection
     import radiograph
+    import released_index
     import slices
     import transfer
     import verify
@@ -153,6 +153,6 @@ if __name__ == "__main__":
     show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
     for name, figures in pictures.bench_pictures(WORK / "pictures").items():
         show(name, **figures)
-    show("released_index", **index.bench_released(WORK / "index", measured))
+    show("released_index", **released_index.bench_released(WORK / "index", measured))
     bench_inputs(bench_demo())
     shutil.rmtree(WORK, ignore_errors=True)
