@@ -58,13 +58,16 @@ def quality_table(results: Results) -> pd.DataFrame:
         _flat(entry.quality.model_dump(mode="json")) if entry.quality else {"task": entry.task}
         for entry in task_qualities(results)
     ]
-    return pd.DataFrame(rows).drop(columns="schema_version", errors="ignore")
+    return pd.DataFrame(rows).drop(columns="schema_version", errors="ignore").convert_dtypes()
 
 
 def _flat(fields: dict[str, object], start: str = "") -> dict[str, object]:
     flat: dict[str, object] = {}
     for name, value in fields.items():
-        flat |= _flat(value, f"{start}{name}.") if isinstance(value, dict) else {f"{start}{name}": value}
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{start}{name}.")
+        elif value is not None:
+            flat[f"{start}{name}"] = value
     return flat
 
 
