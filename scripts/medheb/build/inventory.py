@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from medheb.core.digests import json_digest
+from medheb.core.digests import canonical_json, json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_open, write_json
 from medheb.core.status import Status
-from medheb.manifest.base import RelativePath, Sha256, Strict, read_json, validate
+from medheb.manifest.base import RelativePath, Sha256, Strict, describe_faults, read_json, validate
 
 SCHEMA_VERSION = 2
 Fact = str | int | float | bool | None
 COLUMNS = ("path", "bytes", "sha256", "content")
+BATCH_ROWS, KNOWN_TEXTS = 4096, 100_000
 
 
 class BuiltFile(Strict):
@@ -168,14 +170,37 @@ def read_inventory(path: Path) -> Inventory:
     header = read_header(path)
     remedy = f"Run `medheb rebuild {header.dataset}`, then the workflow"
     table = table_path(path)
+    files: list[BuiltFile] = []
+    digest = sha256(b"[")
     try:
-        rows = [_row(row) for row in pq.read_table(table).to_pylist()]
+        with pq.ParquetFile(table) as opened:
+            for row in _rows(opened):
+                digest.update((b"," if files else b"") + canonical_json(row))
+                files.append(BuiltFile.model_validate(row))
     except (OSError, pa.ArrowException, KeyError) as error:
         raise MedhebError(table, f"cannot be read ({str(error).splitlines()[0]})", remedy) from error
-    if json_digest(rows) != header.files_digest:
+    except ValidationError as error:
+        raise describe_faults(error, table) from error
+    digest.update(b"]")
+    if digest.hexdigest() != header.files_digest:
         raise MedhebError(table, f"is not the table that {path.name} vouches for", remedy)
     content = json.loads(header.model_dump_json(exclude={"count", "files_digest", "duplicates"}))
-    return validate(Inventory, content | {"files": rows}, path)
+    return validate(Inventory, content | {"files": files}, path)
+
+
+def _rows(table: pq.ParquetFile) -> Iterator[dict[str, Any]]:
+    """Rows one by one, in little memory: equal texts (kinds, splits, labels) are one object."""
+    known: dict[str, str] = {}
+    for batch in table.iter_batches(batch_size=BATCH_ROWS):
+        for row in batch.to_pylist():
+            content = _row(row)
+            facts = content["facts"]
+            for name, value in facts.items():
+                if isinstance(value, str):
+                    facts[name] = known.setdefault(value, value)
+            yield content
+        if len(known) > KNOWN_TEXTS:
+            known.clear()
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
