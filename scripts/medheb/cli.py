@@ -373,7 +373,7 @@ def run(
     from medheb.driver import run_workflow
     from medheb.fetch.plan import make_plan, require_room
 
-    require_room(make_plan(load_run(load_config([DEFAULT_CONFIG, *([config] if config else [])]))))
+    require_room(make_plan(load_run(load_config([DEFAULT_CONFIG, *([config] if config else [])])).with_index()))
     raise typer.Exit(run_workflow(config, cores))
 
 
