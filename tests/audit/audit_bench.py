@@ -191,7 +191,7 @@ class Bench:
                 dataset=source,
                 images=FOLDERS[source],
                 recipe="pictures",
-                recipe_version=2,
+                recipe_version=self.run.datasets[source].recipe.version,
                 status=status,
                 files=tuple(built),
             ),

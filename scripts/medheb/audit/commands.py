@@ -10,11 +10,13 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from medheb.audit.compare import compare
-from medheb.audit.present import as_text, comparison_text, recomputation_text
+from medheb.audit.expected import changes, expected_path, items_of, read_expected, update
+from medheb.audit.folder import read_folder
+from medheb.audit.present import as_text, comparison_text, printable, recomputation_text
 from medheb.audit.recompute import Settings, recompute
 from medheb.audit.schema import read_roots, roots_path
 from medheb.audit.tree import something_at
-from medheb.audit.verdicts import CheckedLevel
+from medheb.audit.verdicts import EXIT_CODES, EXIT_OK, CheckedLevel, gravest
 from medheb.audit.verify import verify
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.load import PROTOCOLS, Run
@@ -63,6 +65,31 @@ def recompute_command(run: Run, folder: Path | None = None, as_json: bool = Fals
     found = recompute(folder or run.layout.results / "scores", settings, roots)
     _print(recomputation_text(found), found, as_json)
     return found.exit_code
+
+
+def expect_command(run: Run, write: bool = False, reason: str = "") -> int:
+    """Hold the run's audit folder against the expected roots of its manifest set; return the exit code.
+
+    Args:
+        run: its set of manifests names the file.
+        write: make what was found the expectation.
+        reason: why roots changed that nothing recorded explains.
+
+    Raises:
+        MedhebError: there is no audit folder, or an update without an explanation.
+    """
+    path = expected_path(Path(run.config.manifests).name)
+    found, absent = items_of(read_folder(run.layout.audit))
+    listed = update(path, found, absent, reason) if write else changes(read_expected(path).items, found, absent)
+    for change in listed:
+        sys.stdout.write(
+            printable(f"{change.verdict:16}  {change.name} {change.what}. {change.why}".rstrip(". ")) + "\n"
+        )
+    same = len(found) - sum(change.name in found for change in listed)
+    sys.stdout.write(
+        f"{same} of {len(found)} roots as expected in {path}{', now updated' if write and listed else ''}\n"
+    )
+    return EXIT_OK if write else EXIT_CODES[gravest(change.verdict for change in listed)]
 
 
 def _print(text: str, result: BaseModel, as_json: bool) -> None:

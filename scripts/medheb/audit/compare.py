@@ -217,8 +217,13 @@ def _explain(units: list[Unit], levels: Mapping[str, tuple[Level, ...]], environ
         known = "; ".join(encoders) or "none of the recorded image libraries differs"
         lines.append(f"Bytes differ where contents are equal (EQUIVALENT). Image libraries: {known}")
     if any("WITHIN-TOLERANCE" in unit.counts for unit in units):
-        machines = [f"{name}: {text}" for name, text in environment.items() if name.startswith(("gpus", "container"))]
-        lines.append(f"Pixels differ within a declared tolerance. GPUs: {'; '.join(machines) or 'as recorded'}")
+        machines = [
+            f"{name}: {text}" for name, text in environment.items() if name.startswith(("cpu", "gpus", "container"))
+        ]
+        lines.append(
+            "Radiographs differ within their declared tolerance, so data roots differ, and with them digests of inputs "
+            f"and scores. Processors: {'; '.join(machines) or 'as recorded'}"
+        )
     scores = next((unit for unit in units if unit.area == "scores"), None)
     images = [unit for unit in units if unit.area in {"source", "index"}]
     if scores is not None and "MISMATCH" in scores.counts and all(unit.verdict != "MISMATCH" for unit in images):

@@ -1,8 +1,11 @@
-"""L3: sameness within a tolerance, for pictures that a GPU computed. Declared for the projector ``deepdrr`` only.
+"""L3: sameness within a tolerance. Declared for radiographs projected from CT only (inventory fact ``projector``).
+
+Their grey values are rounded from exponentials and logarithms, whose last bits depend on the processor: with its vector
+instructions switched off, the same CT gave another grey level in one pixel of one radiograph.
 
 A picture is described by the means of a grid of blocks. Two pictures are within tolerance if they have the same mode
 and size, no block's mean differs by more than half a grey level, and the PSNR over the grid is high. What stays inside
-one block and moves its mean by less is not seen. Source: DeepDRR on several GPUs, docs/drr.md.
+one block and moves its mean by less is not seen. See docs/determinism.md.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ STEPS = 256  # steps of a stored mean per grey level
 LARGEST = 0.5  # grey levels, of any block
 PSNR = 55.0  # dB over the grid, peak 255
 PATTERN = rf"^{TAG}:[A-Z0-9;]+:[0-9]+x[0-9]+:[A-Za-z0-9+/=]+$"
-TOLERANT_PROJECTORS = frozenset({"deepdrr"})
+TOLERANT_PROJECTORS = frozenset({"release", "cone", "deepdrr"})
 
 
 class Grid(NamedTuple):
@@ -35,16 +38,17 @@ class Grid(NamedTuple):
     means: NDArray[np.float64]
 
 
-def grid_digest(content: bytes) -> str:
+def grid_digest(content: bytes) -> str | None:
     """L3 description of an encoded 8-bit picture: tag, mode, size, block means as base64 of big-endian 16-bit numbers.
+
+    None for a picture that is not 8-bit grey or is smaller than the grid: it has no tolerance.
 
     Raises:
         OSError: not a readable picture.
-        ValueError: not 8-bit grey, or smaller than the grid.
     """
     with Image.open(BytesIO(content)) as image:
         if image.mode != "L" or min(image.size) < SIDE:
-            raise ValueError(f"an L3 grid needs 8-bit grey of at least {SIDE} x {SIDE} pixels, not {image.mode}")
+            return None
         samples = np.asarray(image, dtype=np.int64)
     height, width = samples.shape
     rows, columns = (np.arange(SIDE) * length // SIDE for length in (height, width))

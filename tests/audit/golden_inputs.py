@@ -1,0 +1,91 @@
+"""Expected roots of every recipe over inputs that the tests make: ``python tests/audit/golden_inputs.py [--update]``.
+
+Prints what changed and why it may; ``--reason TEXT`` where nothing recorded explains a change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+for room in ("build_2d", "build_3d"):
+    if str(ROOT / "tests" / room) not in sys.path:
+        sys.path.append(str(ROOT / "tests" / room))
+
+import make_sets  # noqa: E402
+import make_volumes  # noqa: E402
+from making import built  # noqa: E402
+
+from medheb.audit.expected import Item, changes, expected_path, grid_mean, read_expected, update  # noqa: E402
+from medheb.audit.tolerance import grid_digest  # noqa: E402
+from medheb.build.inventory import Inventory  # noqa: E402
+from medheb.core.digests import json_digest, merkle_root, sha256_file  # noqa: E402
+from medheb.core.errors import MedhebError  # noqa: E402
+from medheb.manifest.load import load_dataset  # noqa: E402
+
+PATH = expected_path("inputs", ROOT)
+PROTOCOLS = ("release", "corrected")
+
+
+def found(folder: Path) -> dict[str, Item]:
+    """Build every source that has a maker, under both protocols."""
+    items: dict[str, Item] = {}
+    sets: list[tuple[str, Callable[[Path], None], str]] = [
+        *((name, lay, str(make_sets.__file__)) for name, lay in make_sets.LAYERS.items()),
+        *((name, lay, str(make_volumes.__file__)) for name, lay in make_volumes.LAYS.items()),
+    ]
+    for name, lay, maker in sets:
+        files = folder / "in" / name
+        lay(files)
+        for protocol in PROTOCOLS:
+            out = folder / protocol
+            if name in make_sets.LAYERS:
+                inventory = built(name, files, out, protocol)
+            else:
+                inventory = make_volumes.build(name, files, out, protocol)
+            items[f"{name} {protocol}"] = _item(name, inventory, out, maker)
+    return items
+
+
+def _item(name: str, inventory: Inventory, out: Path, maker: str) -> Item:
+    recipe = load_dataset(ROOT / "manifests" / "datasets" / f"{name}.yaml").recipe
+    drawn = {file.path: file for file in inventory.files if "projector" in file.facts}
+    grids = {path: grid_digest((out / inventory.images / path).read_bytes()) for path in drawn}
+    return Item(
+        L2=merkle_root({file.path: file.content for file in inventory.files if file.path not in drawn}),
+        tolerant={path: grid_mean(grid) for path, grid in grids.items() if grid},
+        count=len(inventory.files),
+        inputs=sha256_file(Path(maker)),
+        made=f"{recipe.name} {recipe.version}",
+        settings=json_digest(recipe.options)[:16],
+    )
+
+
+def main() -> int:
+    """Compare or update; 1 if roots differ."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("--reason", default="")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        items = found(Path(folder))
+    try:
+        if options.update:
+            listed = update(PATH, items, {}, options.reason)
+        else:
+            listed = changes(read_expected(PATH).items, items, {})
+    except MedhebError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for change in listed:
+        print(f"{change.verdict:12}  {change.name} {change.what}. {change.why}")
+    print(f"{len(items)} inputs, {len(listed)} changes")
+    return int(bool(listed) and not options.update)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
