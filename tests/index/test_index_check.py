@@ -11,9 +11,11 @@ from typing import Any
 
 import make_sources as make
 import pytest
+from typer.testing import CliRunner
 
 from medheb.build.inventory import BuiltFile, Inventory, write_inventory
 from medheb.build.places import link_places
+from medheb.cli import app
 from medheb.core.errors import MedhebError
 from medheb.core.status import OK, Status, read_status, write_status
 from medheb.index.commands import check_command, in_folder, tasks_named
@@ -197,6 +199,7 @@ def test_paths_of_a_restricted_source_are_not_printed_or_logged(
     assert "3 like b/p#/p#/s#/#.png of b (row 0)" in status.reason
     assert "p1000" not in caplog.text
     assert str(run.layout.task_status(task.index)) in caplog.text
+    assert not run.layout.results.exists()
     check_command(run, [KEY], as_json=False)
     check_command(run, [KEY], as_json=True)
     out = capsys.readouterr().out
@@ -288,6 +291,20 @@ def test_tasks_that_are_not_made_count_only_if_named(tmp_path: Path, capsys: pyt
     assert check_command(run, [], as_json=False) == 0
     assert check_command(run, [KEY], as_json=False) == 1
     assert "Some_task: not made" in capsys.readouterr().out
+
+
+def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).resolve().parents[2])
+    runner = CliRunner()
+    found = runner.invoke(app, ["index", "check", "--out", str(tmp_path)])
+    assert (found.exit_code, found.stdout) == (0, "0 of 107 tasks are complete, 107 not made\n")
+    found = runner.invoke(app, ["index", "check", "kvasir", "--out", str(tmp_path)])
+    assert found.exit_code == 1
+    assert found.stdout.startswith("Kvasir_cls: not made\nKvasir_i2i: not made\n")
+    assert "got no task and no source" in str(runner.invoke(app, ["index"]).exception)
+    assert "kvasir.inventory.json: is missing" in str(
+        runner.invoke(app, ["index", "kvasir", "--out", str(tmp_path)]).exception
+    )
 
 
 def test_another_folder_and_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
