@@ -136,6 +136,7 @@ def bench_ranking() -> None:
 
 
 if __name__ == "__main__":
+    import index_build
     import pictures
     import projection
     import radiograph
@@ -153,6 +154,7 @@ if __name__ == "__main__":
     show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
     for name, figures in pictures.bench_pictures(WORK / "pictures").items():
         show(name, **figures)
+    show("rebuilt_index", **index_build.bench_index(WORK / "rebuilt", measured))
     show("released_index", **released_index.bench_released(WORK / "index", measured))
     bench_inputs(bench_demo())
     shutil.rmtree(WORK, ignore_errors=True)

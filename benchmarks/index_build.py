@@ -1,0 +1,127 @@
+"""All 107 task indexes from inventories of realistic size, on two cores.
+
+The inventories are made up (names, digests and facts; see ``tests/index/make_benchmark.py``) with as many files as the
+real sources give: about two million. Run as a script with a folder it builds the indexes of that folder, so that time
+and peak memory are those of the step alone.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "index"))
+
+import make_benchmark as make  # noqa: E402
+
+from medheb.index.records import stream_records  # noqa: E402
+from medheb.index.run import build_index  # noqa: E402
+
+CORES = 2
+SECONDS_ALLOWED, MEGABYTES_ALLOWED = 300, 2000
+SLICES = 64
+OTHERS = (1000, 2000)
+# Test and training items; for sources without a published split the sum of both counts.
+SIZES = {
+    "aptos_2019": (3662, 0),
+    "bloodmnist": (3421, 11959),
+    "brain_tumor_mri": (1600, 0),
+    "brats_men": (200, 0),
+    "brats_ped": (45, 99),
+    "chest_imagenome": (1000, 20000),
+    "chestmnist": (8000, 30000),
+    "cirrmri600": (64, 450),
+    "ct_rate": (1564, 0),
+    "dermamnist": (2005, 7007),
+    "han_seg": (13, 29),
+    "isic_2018": (1000, 2594),
+    "isic_2019": (6191, 0),
+    "kvasir": (8000, 0),
+    "kvasir_seg": (300, 700),
+    "lc25000": (25000, 0),
+    "m3d": (2000, 0),
+    "medical_qa_retrieval": (2048, 0),
+    "medmcqa": (6150, 182822),
+    "medpix_vqa": (20000, 0),
+    "mmdental": (403, 0),
+    "mrnet": (120, 1130),
+    "nodulemnist3d": (310, 1158),
+    "octmnist": (1000, 97477),
+    "omnimedvqa": (88996, 0),
+    "organamnist": (17778, 34561),
+    "organcmnist": (8216, 12975),
+    "organmnist3d": (610, 971),
+    "organsmnist": (8827, 13932),
+    "pannuke": (1000, 6900),
+    "path_vqa": (6719, 19654),
+    "pathmnist": (7180, 89996),
+    "pmc_vqa": (2000, 0),
+    "public_health_qa": (887, 0),
+    "pubmedqa": (500, 500),
+    "radgenome_chest_ct": (1564, 0),
+    "radimagenet_vqa": (10000, 0),
+    "rfmid": (640, 0),
+    "synapsemnist3d": (352, 1230),
+    "synthrad2023": (54, 126),
+    "tissuemnist": (47280, 165466),
+    "vqa_rad": (451, 1793),
+}
+
+
+def prepare(folder: Path) -> None:
+    """Write the inventories."""
+    run = make.benchmark_run(folder)
+    for name, dataset in run.datasets.items():
+        made = make.made_source(dataset, SIZES.get(name, OTHERS), SLICES)
+        make.write_source(run, made)
+
+
+def build(place: tuple[str, str]) -> None:
+    """Build one task."""
+    status = build_index(make.benchmark_run(Path(place[0])), place[1])
+    if not status.ok:
+        sys.exit(f"{place[1]}: {status.reason}")
+
+
+def build_all(folder: Path) -> None:
+    """All tasks on two cores."""
+    tasks = make.benchmark_run(folder).tasks
+    with ProcessPoolExecutor(CORES, get_context("spawn")) as pool:
+        list(pool.map(build, [(str(folder), key) for key in tasks]))
+
+
+def bench_index(folder: Path, measured: Callable[[list[str]], tuple[float, float]]) -> dict[str, float]:
+    """Figures of the index step over all tasks.
+
+    Args:
+        folder: to work in.
+        measured: runs a command; seconds and peak memory in MB of all its processes together.
+    """
+    os.chdir(ROOT)
+    shutil.rmtree(folder, ignore_errors=True)
+    # In a process of its own, so that this one stays small.
+    subprocess.run([sys.executable, __file__, str(folder), "prepare"], check=True)
+    seconds, megabytes = measured([sys.executable, __file__, str(folder)])
+    if seconds > SECONDS_ALLOWED or megabytes > MEGABYTES_ALLOWED:
+        sys.exit(f"the index took {seconds:.0f} s and {megabytes:.0f} MB")
+    run = make.benchmark_run(folder)
+    counts = [
+        len(record.tgt_text)
+        for task in run.tasks.values()
+        for record in stream_records(run.layout.task_index(task.index))
+    ]
+    return {"queries": len(counts), "candidates": sum(counts), "seconds": seconds, "megabytes": megabytes}
+
+
+if __name__ == "__main__":
+    if sys.argv[2:] == ["prepare"]:
+        prepare(Path(sys.argv[1]))
+    else:
+        build_all(Path(sys.argv[1]))
