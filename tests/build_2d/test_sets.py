@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLE = ROOT.parent / "shared" / "spec" / "medmnist_medsegbench.tsv"
 MEDMNIST = ["pathmnist", "chestmnist", "dermamnist", "octmnist", "tissuemnist", "bloodmnist"]
 MEDMNIST += ["organamnist", "organcmnist", "organsmnist"]
+MEDSEGBENCH = ["isic_2018", "uw_skin_cancer", "usforkidney", "ultrasound_nerve", "polypgen"]
 # Merkle roots of our own builds of the inputs in make_sets.py; a change of one is a change of the benchmark.
 ROOTS: dict[str, str] = {
     "pathmnist release": "325057ebe51e4bd5",
@@ -90,6 +91,21 @@ def test_label_texts_are_the_publishers(name: str) -> None:
         texts = json.loads(row["labels"])
         assert options["labels"] == [texts[str(number)] for number in range(len(texts))]
     assert options.get("multi_label", False) == (rows[0]["task"].startswith("multi-label"))
+
+
+@pytest.mark.parametrize("name", MEDSEGBENCH)
+def test_masks_are_what_the_publisher_calls_foreground(name: str) -> None:
+    if not TABLE.is_file():
+        pytest.skip(f"no table of the publishers' label texts at {TABLE}")
+    manifest = load_dataset(ROOT / "manifests" / "datasets" / f"{name}.yaml")
+    options = manifest.recipe.options
+    with TABLE.open(encoding="utf-8", newline="") as stream:
+        rows = [row for row in csv.DictReader(stream, delimiter="\t") if row["flag"] == options["archive"]]
+    [row] = [row for row in rows if int(row["size"]) == options["size"]]
+    assert (row["file_name"], row["md5"]) == (manifest.files[0].path, manifest.files[0].md5)
+    assert json.loads(row["labels"]) == {"0": "background", "1": "foreground"}, "above 0 is the region"
+    assert "train_label" in row["npz_keys"].split(",")
+    assert "label" in options.get("masks", ["label"])
 
 
 def test_chestmnist_rows_by_their_number_of_findings(tmp_path: Path) -> None:
