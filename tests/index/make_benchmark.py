@@ -314,6 +314,11 @@ def mimic_cxr_lt(made: Made) -> None:
         path = f"p10/p{patient}/s7{number:07d}/{number:08x}.jpg"
         label = labels[number % len(labels)]
         made.file(path, kind="xray", case=str(number), label=label, split="test", group=patient)
+    rows = [
+        {"picture": f"p11/p{number}/s{number}/{number:08x}.jpg", "label": labels[number % 5], "group": f"p{number}"}
+        for number in range(made.trains)
+    ]
+    made.rows("selection/train.jsonl", rows, kind="selection", split="train")
 
 
 def chexpert_plus(made: Made) -> None:

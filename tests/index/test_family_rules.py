@@ -144,6 +144,11 @@ def test_splits_given_drawn_or_none(tmp_path: Path) -> None:
     assert len(trained) + len(groups) == 200
 
 
+def test_a_source_without_the_pictures_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MedhebError, match="task Some_task: finds none of the pictures that its rule asks for in world"):
+        classes(tmp_path).rows("label", {"items": {"kind": "xray"}})
+
+
 # questions
 def asked(folder: Path) -> World:
     rows = [

@@ -194,6 +194,22 @@ class Source:
         entry = self._entry(placed)
         return Entry(entry.dataset, entry.paths, entry.content, {**entry.facts, **facts}, entry.files)
 
+    def listed(self, path: str) -> list[Entry]:
+        """Pictures that a list of the source names and that were not built, such as a training part left in place.
+
+        Their pixels are not known, so their content is their path.
+        """
+        root, within = (f"{folder}/" if folder else "" for folder in (self.image_root, self.within))
+        found = []
+        for row in self.rows("selection", path):
+            full = f"{self.inventory.images}/{row.text('picture')}"
+            if full.startswith(root) and full.startswith(within):
+                content = f"path1:{self.dataset}/{row.text('picture')}"
+                found.append(
+                    Entry(self.dataset, (full.removeprefix(root),), content, row.cells, (row.text("picture"),))
+                )
+        return found
+
     @cached_property
     def _by_path(self) -> dict[str, BuiltFile]:
         return {file.path: file for file in self.inventory.files}

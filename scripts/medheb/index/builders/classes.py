@@ -34,12 +34,14 @@ class ClassOptions(RuleOptions):
         family: fact that names a wider class; an item labelled with its bare family ("vertebrae") and one of a
             member ("T12 vertebra") are never each other's wrong answer.
         candidates: of a local pool of pictures; one picture a class.
+        training: the source's own list of training pictures, if these stay where they are and are not built.
     """
 
     items: Select
     label: str = "label"
     family: str | None = None
     candidates: int = LOCAL_IMAGES
+    training: str | None = None
 
 
 class SameOptions(ClassOptions):
@@ -84,6 +86,14 @@ def labelled(context: Context[ClassOptions], role: str = "all") -> list[Entry]:
     return kept
 
 
+def of_part(context: Context[ClassOptions], part: Part, role: str = "all") -> list[Entry]:
+    """Labelled items of a part; those of the source's own list for training where the rule names one."""
+    path = context.options.training
+    if part == "train" and path is not None:
+        return [entry for source in context.sources.of(role) for entry in source.listed(path)]
+    return context.of_part(labelled(context, role), part)
+
+
 def _families(context: Context[ClassOptions]) -> dict[str, str]:
     """Family of each label, over all parts of all sources."""
     options = context.options
@@ -92,7 +102,7 @@ def _families(context: Context[ClassOptions]) -> dict[str, str]:
 
 def label_pairs(context: Context[ClassOptions], part: Part) -> Iterator[Pair]:
     """Which label does the picture or volume have? Every source gives queries."""
-    for entry in distinct(context.of_part(labelled(context), part)):
+    for entry in distinct(of_part(context, part)):
         label = entry.fact(context.options.label)
         yield Pair(entry.name, Shown(context.task.qry_text, entry), Shown(label), (group_of(entry),), label)
 
@@ -139,9 +149,9 @@ def same_pairs(context: Context[SameOptions], part: Part) -> Iterator[Pair]:
     if options.across and len(context.sources.all) < 2:
         raise MedhebError(context.where, "has one source", "Name at least two: queries, then candidates")
     class_of = _class_of(context)
-    candidates = labelled(context, "last" if options.across else "all")
-    classes = _by_class(context.of_part(candidates, part), class_of)
-    queries = context.of_part(labelled(context, "first" if options.across else "all"), part)
+    candidates = of_part(context, part, "last" if options.across else "all")
+    classes = _by_class(candidates, class_of)
+    queries = of_part(context, part, "first" if options.across else "all")
     missing = 0
     for query in distinct(queries):
         right = _right(context, query, classes.get(class_of(query), []))
@@ -221,7 +231,7 @@ def image_pairs(context: Context[ClassOptions], part: Part) -> Iterator[Pair]:
     name order, since other pictures of a label would count as wrong.
     """
     options = context.options
-    found = distinct(context.of_part(labelled(context), part))
+    found = distinct(of_part(context, part))
     if context.task.pool == "global" and part == "test":
         classes = _by_class(found, lambda entry: entry.fact(options.label))
         found = _without_confusable([members[len(members) // 2] for members in classes.values()], options)

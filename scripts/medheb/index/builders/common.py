@@ -118,9 +118,16 @@ class Context(Generic[OptionsT]):
         """Those entries that belong to a part.
 
         Raises:
-            MedhebError: there are entries, but none for the test.
+            MedhebError: nothing is there for the test.
         """
         everything = list(found)
+        if part == "test" and not everything:
+            names = ", ".join(source.dataset for source in self.sources.all)
+            raise MedhebError(
+                self.where,
+                f"finds none of the pictures that its rule asks for in {names}",
+                "Build the source with them",
+            )
         kept = [entry for entry in everything if self.part_of(entry) == part]
         if everything and not kept and part == "test":
             words = " or ".join(self.options.test)
