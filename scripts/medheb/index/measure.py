@@ -195,11 +195,12 @@ class Measure:
             return None
         trained: set[str] = set()
         groups: set[tuple[str, str]] = set()
-        for found in self._images.all():
-            if split_of(found.file) == TRAIN:
-                trained.add(found.file.content)
-                if found.file.facts.get("group") is not None:
-                    groups.add(_group(found))
+        for dataset, inventory in self._images.sources:
+            for file in inventory.files:
+                if split_of(file) == TRAIN:
+                    trained.add(file.content)
+                    if file.facts.get("group") is not None:
+                        groups.add((dataset.id, str(file.facts["group"])))
         others = [found for found in self._named.values() if split_of(found.file) != TRAIN]
         held = {_group(found) for found in others if found.file.facts.get("group") is not None}
         by_split = Counter(split_of(found.file) or "none" for found in self._named.values())

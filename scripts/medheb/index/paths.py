@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from medheb.build.inventory import BuiltFile, Inventory
@@ -31,7 +31,7 @@ def path_below(root: str, images: str, places: Sequence[Place], path: str) -> st
     return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A picture that a path leads to."""
 
@@ -68,13 +68,22 @@ class Images:
             for file in inventory.files:
                 yield Found(dataset, file)
 
-    def contents(self, root: str | None) -> dict[str, str]:
+    def contents(self, root: str | None) -> Mapping[str, str]:
         """Content digest of every file below the folder ``root``, by its path from there; empty without a root."""
-        if root is None:
-            return {}
-        start = f"{root}/"
-        return {
-            full.removeprefix(start): found.file.content
-            for full, found in self._files.items()
-            if full.startswith(start)
-        }
+        return _Contents(self._files, f"{root}/") if root is not None else {}
+
+
+class _Contents(Mapping[str, str]):
+    """A view, since a second table of all paths would take as much memory as the first."""
+
+    def __init__(self, files: Mapping[str, Found], start: str) -> None:
+        self._files, self._start = files, start
+
+    def __getitem__(self, path: str) -> str:
+        return self._files[self._start + path].file.content
+
+    def __iter__(self) -> Iterator[str]:
+        return (full.removeprefix(self._start) for full in self._files if full.startswith(self._start))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
