@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -244,6 +247,41 @@ def test_a_bad_released_file_fails_its_task_only(
     if "no record" not in message:
         assert check_command(run, [], as_json=False) == 1
         assert message in capsys.readouterr().out
+
+
+def build_in(folder: Path) -> None:
+    """Build a released task of pictures, labels and splits in ``folder``."""
+    task = make.task("released", "b")
+    files = [
+        make.built_file(
+            f"p/{n:03d}.png", str(n % 9), label=f"l{n % 4}", split=("test", "train")[n % 2], group=f"g{n % 5}"
+        )
+        for n in range(30)
+    ]
+    rows = [{**row, "extra": 1, "more": 2} for row in rows_of([f"b/p/{n:03d}.png" for n in range(30)])]
+    run = released(folder, task, rows, b=make.inventory("b", files))
+    assert build_index(run, KEY) == OK
+
+
+def test_task_and_quality_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
+    here = Path(__file__).resolve()
+    code = (
+        f"import sys; sys.path.insert(0, {str(here.parent)!r})\nimport {here.stem} as test\nfrom pathlib import Path\n"
+    )
+    written: list[dict[str, bytes]] = []
+    for seed in ("0", "1"):
+        folder = tmp_path / seed
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            "LC_ALL": "C",
+            "TZ": "Asia/Tokyo" if seed == "1" else "UTC",
+        }
+        call = [sys.executable, "-c", f"{code}test.build_in(Path({str(folder)!r}))"]
+        subprocess.run(call, env=environment, check=True)
+        written.append({path.name: path.read_bytes() for path in (folder / "MedHEB/2D_Task/Some").iterdir()})
+    assert written[0] == written[1]
+    assert set(written[0]) == {"Some_test.json", "Some_test.quality.json", "Some_test.status.json"}
 
 
 def test_an_image_root_that_does_not_exist_is_missing_pictures(tmp_path: Path) -> None:
