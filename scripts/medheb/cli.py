@@ -499,6 +499,23 @@ def audit_expect(
     raise typer.Exit(expect_command(current_run(), update, reason))
 
 
+@audit_app.command("export")
+def audit_export(
+    kind: Annotated[
+        Literal["ro-crate", "croissant", "bagit"],
+        typer.Argument(help="ro-crate: the run; croissant: descriptions of sources; bagit: the files of one source."),
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write; a crate or bag replaces what is there.")],
+    source: Annotated[
+        str | None, typer.Option(help="Source id. For bagit; croissant takes all that may be passed on without it.")
+    ] = None,
+) -> None:
+    """Export a finished run or its sources in formats that others read. Nothing that may not be passed on goes out."""
+    from medheb.audit.commands import export_command
+
+    export_command(current_run(), kind, out, source)
+
+
 def main() -> None:
     """Entry point: a refusal is one line on stderr and exit code 1."""
     try:

@@ -6,11 +6,15 @@ import json
 import secrets
 import sys
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel
 
 from medheb.audit.compare import compare
 from medheb.audit.expected import changes, expected_path, items_of, read_expected, update
+from medheb.audit.export_bag import export_bag
+from medheb.audit.export_crate import export_crate
+from medheb.audit.export_croissant import export_croissant
 from medheb.audit.folder import read_folder
 from medheb.audit.present import as_text, comparison_text, printable, recomputation_text
 from medheb.audit.recompute import Settings, recompute
@@ -18,6 +22,7 @@ from medheb.audit.schema import read_roots, roots_path
 from medheb.audit.tree import something_at
 from medheb.audit.verdicts import EXIT_CODES, EXIT_OK, CheckedLevel, gravest
 from medheb.audit.verify import verify
+from medheb.core.errors import MedhebError
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.load import PROTOCOLS, Run
 from medheb.manifest.protocol import Protocol
@@ -90,6 +95,30 @@ def expect_command(run: Run, write: bool = False, reason: str = "") -> int:
         f"{same} of {len(found)} roots as expected in {path}{', now updated' if write and listed else ''}\n"
     )
     return EXIT_OK if write else EXIT_CODES[gravest(change.verdict for change in listed)]
+
+
+def export_command(
+    run: Run, kind: Literal["ro-crate", "croissant", "bagit"], out: Path, source: str | None = None
+) -> None:
+    """Write an export and say what it holds.
+
+    Raises:
+        MedhebError: the run is not recorded, or a source may not be passed on or is not built.
+    """
+    if kind == "ro-crate":
+        sys.stdout.write(f"{out}: RO-Crate of the run, {export_crate(run, out)} files\n")
+    elif kind == "bagit":
+        if source is None:
+            raise MedhebError("medheb audit export bagit", "got no --source", f"Allowed: {', '.join(run.datasets)}")
+        sys.stdout.write(f"{out}: bag of {source}, {export_bag(run, source, out)} files\n")
+    elif source is not None:
+        sys.stdout.write(f"{export_croissant(run, source, out)}\n")
+    else:
+        for dataset in run.datasets:
+            try:
+                sys.stdout.write(f"{export_croissant(run, dataset, out)}\n")
+            except MedhebError as error:
+                sys.stdout.write(f"left out: {error}\n")
 
 
 def _print(text: str, result: BaseModel, as_json: bool) -> None:

@@ -93,10 +93,10 @@ def check_complete(path: str, content: bytes) -> None:
         image.verify()
 
 
-def measure(benchmark: Path, path: str, level: CheckedLevel, tolerant: Collection[str] = ()) -> Measured | Problem:
-    """Digests of ``benchmark/path``: bytes only for L1, bytes and content for L2, a grid too if it is ``tolerant``."""
+def read_checked(place: bytes) -> bytes | Problem:
+    """:func:`read_stable`, with whatever is wrong as a verdict."""
     try:
-        content = read_stable(on_disk(benchmark, path))
+        return read_stable(place)
     except FileNotFoundError:
         return Problem("MISSING", "vanished while the audit ran")
     except _UnstableError as error:
@@ -105,6 +105,13 @@ def measure(benchmark: Path, path: str, level: CheckedLevel, tolerant: Collectio
         return Problem("UNREADABLE", f"cannot be read: {error.strerror or type(error).__name__}")
     except MemoryError:
         return Problem("UNREADABLE", "does not fit into memory")
+
+
+def measure(benchmark: Path, path: str, level: CheckedLevel, tolerant: Collection[str] = ()) -> Measured | Problem:
+    """Digests of ``benchmark/path``: bytes only for L1, bytes and content for L2, a grid too if it is ``tolerant``."""
+    content = read_checked(on_disk(benchmark, path))
+    if isinstance(content, Problem):
+        return content
     digest = sha256_bytes(content)
     if level == "L1":
         return Measured(len(content), digest, None)
