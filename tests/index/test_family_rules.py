@@ -101,6 +101,8 @@ def test_several_labels_torn_labels_and_repeats_give_no_row(tmp_path: Path) -> N
 def test_labels_of_the_training_part_are_wrong_answers_too(tmp_path: Path) -> None:
     world = classes(tmp_path, picture("d.png", "d", split="train"))
     assert {len(record.tgt_text) for record in world.rows("label", ITEMS)} == {4}
+    world = classes(tmp_path, picture("e.png", "a | e"))
+    assert {len(record.tgt_text) for record in world.rows("label", ITEMS)} == {4}
 
 
 def test_right_picture_is_of_another_patient_where_there_is_one(tmp_path: Path) -> None:

@@ -95,9 +95,12 @@ def of_part(context: Context[ClassOptions], part: Part, role: str = "all") -> li
 
 
 def _families(context: Context[ClassOptions]) -> dict[str, str]:
-    """Family of each label, over all parts of all sources."""
+    """Family of each label, over all parts of all sources; labels that only occur among several count too."""
     options = context.options
-    return {entry.fact(options.label): _family(entry, options) for entry in labelled(context)}
+    if options.family is not None:
+        return {entry.fact(options.label): _family(entry, options) for entry in labelled(context)}
+    found = (entry.known(options.label) for entry in context.entries(options.items))
+    return {label: label for joined in found if joined for label in joined.split(SEVERAL)}
 
 
 def label_pairs(context: Context[ClassOptions], part: Part) -> Iterator[Pair]:
