@@ -72,13 +72,13 @@ def test_figures_are_sound_xml_without_dates_or_foreign_styles(tmp_path: Path) -
     run.layout.score("dino", "vqa_1").unlink()
     results = collect(run)
     ids: list[str] = []
-    for svg in (heat_map(results), family_profile(results)):
+    for svg in (heat_map(results).page, family_profile(results).page):
         root = ElementTree.fromstring(svg)
         assert not root.findall(".//{http://www.w3.org/2000/svg}style")
         assert "<metadata" not in svg
         ids += [element.get("id", "") for element in root.iter() if element.get("id")]
     assert len(ids) == len(set(ids))
-    text = heat_map(results)
+    text = heat_map(results).page
     assert 'href="#task-vqa_1"' in text
     assert text.count("missing") == 1
     assert "EfficientNet" in text
@@ -96,7 +96,7 @@ def test_canaries_have_no_colour_and_no_mark(tmp_path: Path) -> None:
         for key in run.models:
             for task in run.tasks:
                 make.change_score(run, key, task, metrics=dict.fromkeys(METRICS, metrics.get(key, sure)))
-        return heat_map(collect(run))
+        return heat_map(collect(run)).page
 
     plain = drawn()
     orange = "fill: " + BELOW_CHANCE
@@ -112,5 +112,5 @@ def test_canaries_have_no_colour_and_no_mark(tmp_path: Path) -> None:
 
 def test_a_run_without_any_score_still_has_figures(tmp_path: Path) -> None:
     results = collect(make.small_run(tmp_path))
-    assert heat_map(results).count("missing") == 32
-    assert "Image-image" in family_profile(results)
+    assert heat_map(results).page.count("missing") == 32
+    assert "Image-image" in family_profile(results).page

@@ -1,56 +1,40 @@
-"""Static figures as SVG text that stands in a page: text stays text and takes the page's colours."""
+"""The two overviews: every model on every task, and every model by family."""
 
 from __future__ import annotations
 
-import io
-import re
-import textwrap
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
 import matplotlib
 import numpy as np
 from matplotlib.colors import Colormap, LinearSegmentedColormap
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from medheb.evaluate.score import Score
 from medheb.manifest.model import Model
 from medheb.manifest.task import FAMILY_TITLES
 from medheb.report.collect import Results
+from medheb.report.figure_style import (
+    INK,
+    LINE,
+    MUTED,
+    Canvas,
+    Drawn,
+    bare,
+    legend_columns,
+    legend_entries,
+    model_mark,
+    style,
+    wrapped,
+)
 from medheb.report.tables import families_in_order, includes_chance, mean_of, models_in_order, tasks_in_order
 
 HIT = "hit@1"
 AT_CHANCE_MARK = "\u2248"  # almost equal
-# Stand-ins that become the page's own colours, so that one SVG serves light, dark and print.
-INK, MUTED, LINE, PAPER = "#010203", "#040506", "#070809", "#0a0b0c"
-PAGE_COLOURS = {
-    INK: "currentColor",
-    MUTED: "var(--muted, #59636e)",
-    LINE: "var(--line, #d5dae0)",
-    PAPER: "var(--paper, #ffffff)",
-}
-# Okabe and Ito's colours without black and yellow; shapes repeat the distinction for print.
-# The page may name lighter ones for a dark screen.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-SHAPES = ("o", "s", "D", "^", "v", "P", "X")
-PAGE_COLOURS |= {colour: f"var(--series-{place}, {colour})" for place, colour in enumerate(COLOURS, start=1)}
-CANARY_SHAPES = ("x", "+", "1", "2")
 BELOW_CHANCE, AT_CHANCE, RIGHT = "#b35806", "#f7f7f7", "#08306b"
-STYLE = {
-    "svg.fonttype": "none",
-    "font.family": "sans-serif",
-    "font.size": 9.0,
-    "text.parse_math": False,
-    "text.color": INK,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": MUTED,
-    "xtick.color": MUTED,
-    "ytick.color": INK,
-}
+DASHED: dict[str, Any] = {"linewidth": 1.3, "linestyle": (0, (2.2, 1.6))}
 
 
-def heat_map(results: Results) -> str:
+def heat_map(results: Results) -> Drawn:
     """SVG: one row a task, one column a model; number = Hit@1 in %, colour = share of the way from chance to 1.
 
     A real model's number is marked where its interval includes chance. Canaries stay grey: what they
@@ -60,18 +44,16 @@ def heat_map(results: Results) -> str:
     lines: list[str | None] = []  # None stands for a family's heading
     for family in families_in_order(results):
         lines += [None, *(task for task in tasks_in_order(results) if results.run.tasks[task].family == family)]
-    titles = [_wrapped(model.title, 13 if len(models) < 9 else 10) for model in models]
+    titles = [wrapped(model.title, 13 if len(models) < 9 else 10) for model in models]
     head = 0.17 * max(title.count("\n") + 1 for title in titles) + 0.25
     label_inches = min(4.2, 0.6 + 0.068 * max((len(task) for task in lines if task), default=10))
     # As wide as the page at most, as long as the numbers stay legible.
     cell_width, cell_height = min(1.06, max(0.6, (11.9 - label_inches) / (len(models) + 0.75))), 0.29
     width = label_inches + cell_width * (len(models) + 0.75) + 0.1
     height = head + cell_height * len(lines) + 0.7
-    with _style("heat-map"):
-        figure = Figure(figsize=(width, height))
-        axes = figure.add_axes(
-            (label_inches / width, 0.7 / height, 1 - (label_inches + 0.1) / width, 1 - (head + 0.7) / height)
-        )
+    with style("heat-map"):
+        canvas = Canvas("heat-map", width, height)
+        axes = canvas.axes(label_inches, 0.7, 0.1, head)
         axes.set_xlim(-0.75, len(models))
         axes.set_ylim(len(lines), 0)
         axes.axis("off")
@@ -93,12 +75,14 @@ def heat_map(results: Results) -> str:
             if chance is not None:
                 axes.text(-0.38, row + 0.5, f"{100 * chance:.1f}", ha="center", va="center", color=MUTED)
             for column, score in enumerate(scores):
-                _draw_cell(axes, column, row, score, canary=models[column].canary)
-        _draw_scale(figure, width, height, label_inches)
-        return _svg_text(figure, "heat-map", "Hit@1 of every model on every task, coloured by its lift over chance")
+                _draw_cell(canvas, axes, column, row, score, models[column])
+        _draw_scale(canvas, label_inches)
+        return canvas.done("Hit@1 of every model on every task, coloured by its lift over chance")
 
 
-def _draw_cell(axes: matplotlib.axes.Axes, column: int, row: int, score: Score | None, canary: bool) -> None:
+def _draw_cell(
+    canvas: Canvas, axes: matplotlib.axes.Axes, column: int, row: int, score: Score | None, model: Model
+) -> None:
     corner = (column + 0.03, row + 0.05)
     if score is None:
         axes.add_patch(
@@ -110,13 +94,15 @@ def _draw_cell(axes: matplotlib.axes.Axes, column: int, row: int, score: Score |
         return
     metric = score.metrics[HIT]
     number = f"{100 * metric.value:.1f}"
-    if canary:
+    tip = f"{model.title}, {score.task}: {number} %, {100 * metric.low:.1f} to {100 * metric.high:.1f}"
+    if model.canary:
         axes.add_patch(matplotlib.patches.Rectangle(corner, 0.94, 0.9, facecolor=LINE, alpha=0.5, linewidth=0))
         axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=MUTED)
         return
     colour = _colours()((lift(metric.value, metric.chance) + 1) / 2)
     ink = _readable_on(colour)
-    axes.add_patch(matplotlib.patches.Rectangle(corner, 0.94, 0.9, facecolor=colour, linewidth=0))
+    patch = matplotlib.patches.Rectangle(corner, 0.94, 0.9, facecolor=colour, linewidth=0)
+    canvas.mark(axes.add_patch(patch), tip)
     axes.text(column + 0.5, row + 0.5, number, ha="center", va="center", color=ink)
     if includes_chance(metric.low, metric.high, metric.chance):
         axes.text(column + 0.94, row + 0.5, AT_CHANCE_MARK, ha="right", va="center", color=ink, fontsize=8)
@@ -141,8 +127,9 @@ def _colours() -> Colormap:
     return LinearSegmentedColormap.from_list("lift", list(zip((0, 0.25, 0.5, 0.72, 1), steps, strict=True)), N=257)
 
 
-def _draw_scale(figure: Figure, width: float, height: float, left: float) -> None:
-    bar = figure.add_axes((left / width, 0.36 / height, min(3.2, width - left - 0.2) / width, 0.11 / height))
+def _draw_scale(canvas: Canvas, left: float) -> None:
+    width, height = canvas.width, canvas.height
+    bar = canvas.figure.add_axes((left / width, 0.36 / height, min(3.2, width - left - 0.2) / width, 0.11 / height))
     steps = 64
     for step in range(steps):
         bar.add_patch(
@@ -159,20 +146,19 @@ def _draw_scale(figure: Figure, width: float, height: float, left: float) -> Non
         spine.set_visible(False)
 
 
-def family_profile(results: Results) -> str:
+def family_profile(results: Results) -> Drawn:
     """SVG: Hit@1 by family, one marker a model with its interval, a tick where chance lies."""
     models = models_in_order(results)
     families = families_in_order(results)
     lane = 0.15
     band = lane * len(models) + 0.2
-    names = [*(_shortened(model.title, 70) for model in models), "Chance"]
-    columns = min(len(names), max(1, int(11 / (0.75 + 0.068 * max(map(len, names))))))
+    entries = legend_entries(models, linewidth=1.5)
+    names = [*(str(line.get_label()) for line, _ in entries), "Chance"]
+    columns = legend_columns(names)
     top, bottom = 0.2 + 0.24 * -(-len(names) // columns), 0.45
-    width, left = 11.4, 1.75
-    height = top + bottom + band * len(families)
-    with _style("family-profile"):
-        figure = Figure(figsize=(width, height))
-        axes = figure.add_axes((left / width, bottom / height, 1 - (left + 0.15) / width, 1 - (top + bottom) / height))
+    with style("family-profile"):
+        canvas = Canvas("family-profile", 11.4, top + bottom + band * len(families))
+        axes = canvas.axes(1.75, bottom, 0.15, top)
         axes.set_xlim(-1.5, 101.5)
         axes.set_ylim(band * len(families), 0)
         for index, family in enumerate(families):
@@ -185,54 +171,24 @@ def family_profile(results: Results) -> str:
                     continue
                 mean = mean_of(scores, HIT, "tasks")
                 y = base + 0.1 + lane * (place + 0.5)
-                shape, colour = _mark(models, place)
-                axes.plot([100 * mean.low, 100 * mean.high], [y, y], color=colour, linewidth=1.5, alpha=0.75)
-                axes.plot([100 * mean.value], [y], marker=shape, color=colour, markersize=5.5, linestyle="none")
+                shape, colour = model_mark(models, place)
+                tip = f"{model.title}, {FAMILY_TITLES[family]}: {100 * mean.value:.1f} % over {len(scores)} tasks"
+                (line,) = axes.plot([100 * mean.low, 100 * mean.high], [y, y], color=colour, linewidth=1.5, alpha=0.75)
+                (dot,) = axes.plot(
+                    [100 * mean.value], [y], marker=shape, color=colour, markersize=5.5, linestyle="none"
+                )
+                canvas.mark(line, tip, model.id)
+                canvas.mark(dot, tip, model.id)
             chance = _chance(results, family)
             if chance is not None:
-                axes.plot(
-                    [100 * chance] * 2,
-                    [base + 0.04, base + band - 0.04],
-                    color=INK,
-                    linewidth=1.3,
-                    linestyle=(0, (2.2, 1.6)),
-                )
+                axes.plot([100 * chance] * 2, [base + 0.04, base + band - 0.04], color=INK, **DASHED)
         axes.set_yticks([band * (index + 0.5) for index in range(len(families))])
         axes.set_yticklabels([FAMILY_TITLES[family] for family in families], fontsize=9.5)
         axes.set_xticks(np.arange(0, 101, 20), [f"{tick}" for tick in range(0, 101, 20)])
         axes.set_xlabel("Hit@1 in %, mean over the family's tasks")
-        axes.tick_params(length=0)
-        axes.grid(axis="x", color=LINE, linewidth=0.7)
-        axes.set_axisbelow(True)
-        for spine in axes.spines.values():
-            spine.set_visible(False)
-        entries = [
-            Line2D([], [], marker=shape, color=colour, markersize=5.5, linewidth=1.5, label=name)
-            for name, (shape, colour) in zip(
-                names, (_mark(models, place) for place in range(len(models))), strict=False
-            )
-        ]
-        entries.append(Line2D([], [], color=INK, linewidth=1.3, linestyle=(0, (2.2, 1.6)), label="Chance"))
-        figure.legend(
-            handles=entries,
-            loc="upper left",
-            bbox_to_anchor=(0.0, 1.0),
-            ncols=columns,
-            frameon=False,
-            fontsize=8.5,
-            handlelength=1.8,
-            columnspacing=1.6,
-        )
-        return _svg_text(figure, "family-profile", "Hit@1 of every model by task family, with intervals and chance")
-
-
-def _mark(models: list[Model], place: int) -> tuple[str, str]:
-    model = models[place]
-    same_kind = [other for other in models[:place] if other.canary == model.canary]
-    number = len(same_kind)
-    if model.canary:
-        return CANARY_SHAPES[number % len(CANARY_SHAPES)], MUTED
-    return SHAPES[number % len(SHAPES)], COLOURS[number % len(COLOURS)]
+        bare(axes, "x")
+        canvas.legend([*entries, (Line2D([], [], color=INK, label="Chance", **DASHED), "")], columns)
+        return canvas.done("Hit@1 of every model by task family, with intervals and chance")
 
 
 def _chance(results: Results, family: str) -> float | None:
@@ -245,41 +201,3 @@ def _chance(results: Results, family: str) -> float | None:
             if first:
                 found.append(first)
     return mean_of(found, HIT, "tasks").chance if found else None
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1].rstrip() + "\u2026"
-
-
-def _wrapped(title: str, width: int) -> str:
-    lines = textwrap.wrap(title, width=width, max_lines=6, placeholder=" \u2026") or [title[:width]]
-    return "\n".join(lines)
-
-
-@contextmanager
-def _style(name: str) -> Iterator[None]:
-    # A fixed salt makes the ids inside the SVG, and so its bytes, the same on every run.
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": name}):
-        yield
-
-
-def _svg_text(figure: Figure, name: str, description: str) -> str:
-    stream = io.StringIO()
-    nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    figure.savefig(stream, format="svg", transparent=True, metadata=nothing)
-    svg = stream.getvalue()
-    svg = svg[svg.index("<svg") :]
-    # Its style element would apply to the whole page; the page's own style sheet says the same for figures.
-    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, count=1, flags=re.DOTALL)
-    # Several figures stand in one page: make their ids distinct.
-    svg = re.sub(r'(\bid="|url\(#|href="#)(?!task-)', rf"\g<1>{name}-", svg)
-    for stand_in, colour in PAGE_COLOURS.items():
-        svg = svg.replace(stand_in, colour)
-    # The page sets the typeface; sizes stay.
-    svg = re.sub(r"font: ([^;\"]*?)(\d[\d.]*px)[^;\"]*", _font, svg)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{description}" ', 1)
-
-
-def _font(match: re.Match[str]) -> str:
-    weight = "700" if "700" in match.group(1) or "bold" in match.group(1) else "400"
-    return f"font-size: {match.group(2)}; font-weight: {weight}"

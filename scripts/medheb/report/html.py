@@ -17,11 +17,15 @@ from medheb.manifest.protocol import Protocol
 from medheb.manifest.task import FAMILY_TITLES
 from medheb.report import words
 from medheb.report.collect import Results, SourceFacts
-from medheb.report.figures import family_profile, heat_map
+from medheb.report.figure_style import Drawn
 from medheb.report.gallery import TaskGallery
 from medheb.report.notes import model_notes, result_notes, source_notes, task_notes
+from medheb.report.paper import PaperTable
 from medheb.report.privacy import safe_link
+from medheb.report.published import Published
 from medheb.report.quality import index_quality, shown_spread
+from medheb.report.sections import costs, figures_section, paper_section, significance_section
+from medheb.report.significance import Significance
 from medheb.report.summary import versions
 from medheb.report.tables import (
     families_in_order,
@@ -48,10 +52,21 @@ class Number:
     chance: float
 
 
-def render(results: Results, galleries: list[TaskGallery]) -> str:
+@dataclass(frozen=True)
+class Made:
+    """Everything that was computed for the page."""
+
+    galleries: list[TaskGallery]
+    published: Published
+    paper: list[PaperTable]
+    found: Significance
+    figures: dict[str, Drawn | None]
+
+
+def render(results: Results, made: Made) -> str:
     """The whole page as text.
 
-    Everything that comes from data is escaped by the template engine; only the two figures, the style
+    Everything that comes from data is escaped by the template engine; only the figures, the style
     sheet and the script, which this package writes itself, are inserted as they are. A content security
     policy forbids any other script and any request.
     """
@@ -70,19 +85,23 @@ def render(results: Results, galleries: list[TaskGallery]) -> str:
         position=words.position,
         sort_key=words.sort_key,
         plural=words.plural,
+        signed=words.signed,
+        span=words.span,
+        p_value=words.p_value,
+        hours=words.hours,
         safe_link=safe_link,
         shown_spread=shown_spread,
     )
     script = _without_blank_lines((HERE / "page.js").read_text(encoding="utf-8"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page = environment.get_template("template.html.j2").render(
-        **_content(results, galleries),
+        **_content(results, made),
         # The package's own files and figures; figure texts were escaped when the SVG was written.
         style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704
         script=Markup(script),  # noqa: S704
         script_digest=digest,
-        heat_map=Markup(heat_map(results)),  # noqa: S704
-        family_profile=Markup(family_profile(results)),  # noqa: S704
+        heat_map=Markup(_page_svg(made, "heat-map")),  # noqa: S704
+        family_profile=Markup(_page_svg(made, "family-profile")),  # noqa: S704
     )
     return _without_blank_lines(page) + "\n"
 
@@ -91,7 +110,12 @@ def _without_blank_lines(text: str) -> str:
     return "\n".join(line for line in text.split("\n") if line.strip())
 
 
-def _content(results: Results, galleries: list[TaskGallery]) -> dict[str, Any]:
+def _page_svg(made: Made, name: str) -> str:
+    drawn = made.figures[name]
+    return drawn.page if drawn else ""
+
+
+def _content(results: Results, made: Made) -> dict[str, Any]:
     run = results.run
     board = _board(results)
     return {
@@ -104,7 +128,13 @@ def _content(results: Results, galleries: list[TaskGallery]) -> dict[str, Any]:
         "best": next((row for row in board if row["rank"] == "1"), None),
         "family_rows": _family_rows(results),
         "cells": _cells(results),
-        "galleries": galleries,
+        "galleries": made.galleries,
+        **significance_section(results, made.found),
+        "paper": paper_section(made.paper),
+        "has_published": bool(made.published.values),
+        "figures": figures_section(results, made.published, made.figures),
+        "costs": costs(results),
+        "projector": run.config.drr.chosen(run.config.protocol),
         "quality": index_quality(results),
         "titles": {key: model.title for key, model in run.models.items()},
         "number_of": _number_of(results),

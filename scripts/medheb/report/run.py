@@ -11,12 +11,13 @@ from medheb.report.collect import Results, collect
 from medheb.report.exports import export, export_paper, percent_columns
 from medheb.report.gallery import gallery
 from medheb.report.graded import read_graded
-from medheb.report.html import render
+from medheb.report.html import Made, render
 from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, paper_tables
 from medheb.report.per_query import load_values
 from medheb.report.published import published_of
 from medheb.report.quality import quality_table
+from medheb.report.sections import draw
 from medheb.report.significance import METRIC, Significance, pair_table, significance, standing_table
 from medheb.report.summary import summary
 from medheb.report.tables import as_csv, family_table, leaderboard, task_table
@@ -30,15 +31,18 @@ def collect_report(run: Run) -> None:
     """Write ``index.html`` and all that belongs to it into the run's report folder.
 
     Beside the page: ``leaderboard.csv``, ``tasks.csv``, ``quality.csv``, ``summary.json``, every table in four formats
-    in ``tables/``, results in the form of MTEB in ``mteb/``. Missing or unreadable scores become missing cells.
+    in ``tables/``, figures for print in ``figures/``, results in the form of MTEB in ``mteb/``. Missing or unreadable
+    scores become missing cells.
 
     Raises:
         MedhebError: scores that cannot stand in one table; a page that would be larger than 15 MB.
     """
     results = collect(run)
-    paper = paper_tables(results, published_of(run), read_graded(run))
+    published = published_of(run)
+    paper = paper_tables(results, published, read_graded(run))
     found = significance(results, load_values(results, METRIC))
-    page = render(results, gallery(results))
+    figures = draw(results, published)
+    page = render(results, Made(gallery(results), published, paper, found, figures))
     folder = run.layout.report
     size = len(page.encode("utf-8"))
     if size > MAX_PAGE_BYTES:
@@ -52,6 +56,9 @@ def collect_report(run: Run) -> None:
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
     write_json(folder / "summary.json", summary(results))
     _write_tables(results, paper, found)
+    for drawn in figures.values():
+        if drawn:
+            write_text(folder / "figures" / f"{drawn.name}.svg", drawn.document)
     write_mteb(results, folder / "mteb")
     write_text(folder / "index.html", page)
     missing = len(results.missing)
