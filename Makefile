@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VALIDATORS := .venv-validators/.ready
 CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
@@ -22,6 +23,11 @@ $(READY): envs/core.txt envs/hubs.txt envs/dev.txt pyproject.toml
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -e .
 	@touch $@
 
+$(VALIDATORS): envs/validators.txt
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check -q -r envs/validators.txt
+	@touch $@
+
 demo: $(READY)  ## run the whole chain on real images with real small models
 	$(BIN)/python -m medheb run --config config/demo.yaml --cores $(CORES)
 
@@ -35,7 +41,7 @@ check: $(READY)
 	$(BIN)/python -m medheb schema
 	$(BIN)/snakemake --lint
 
-unit: $(READY)
+unit: $(READY) $(VALIDATORS)
 	$(BIN)/pytest -n $(CORES)
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`

@@ -50,13 +50,14 @@ def write_conda(lines: list[str]) -> None:
 
 
 def main() -> None:
-    """Write the pin files; dev and hubs fit core and hold only what they add to it."""
+    """Write the pin files; dev and hubs fit core and hold only what they add to it, validators stand alone."""
     core = frozen([ENVS / "core.in"])
     write("core", core)
     write_conda(core)
     for name in ("dev", "hubs"):
         together = frozen([ENVS / "core.in", ENVS / f"{name}.in"], (ENVS / "core.txt",))
         write(name, [line for line in together if line not in core])
+    write("validators", frozen([ENVS / "validators.in"]))
 
 
 if __name__ == "__main__":

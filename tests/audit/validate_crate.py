@@ -1,4 +1,4 @@
-"""Run roc-validator on a crate without network: ``python validate_crate.py PROFILE CRATE``, with the validators' Python.
+"""Run roc-validator on a crate without network: ``python validate_crate.py PROFILE CRATE``, with its own Python.
 
 The JSON-LD context of RO-Crate 1.1, which the validator would fetch, comes from the package ``rocrate``. Whatever else
 it asks the network for is refused. Ends with 0 if the crate conforms; prints what does not.
