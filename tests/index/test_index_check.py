@@ -180,15 +180,32 @@ def test_a_hundred_removed_pictures_are_named_by_pattern(tmp_path: Path, capsys:
         assert check_command(each, [], as_json=False) == 1
         told = capsys.readouterr().out
         assert "Some_task: 100 of 150 pictures are missing\n  100 like b/p/#.png of b (row 0: b/p/000.png)" in told
-        assert "0 of 1 tasks are complete, 1 lack 100 pictures" in told
+        assert "source b: 100 of 150 built files are no longer in 3D_Images/b\n  100 like p/#.png (p/000.png)\n" in told
+        assert "0 of 1 tasks are complete, 1 lack 100 pictures, 100 built files are gone\n" in told
     assert check_command(rebuilt, [KEY], as_json=True) == 1
-    (entry,) = json.loads(capsys.readouterr().out)
+    found = json.loads(capsys.readouterr().out)
+    (entry,) = found["tasks"]
+    assert found["sources"][0]["missing"] == [{"pattern": "p/#.png", "count": 100}]
     assert entry["missing"] == [
         {"pattern": "b/p/#.png", "count": 100, "source": "b", "row": 0, "example": "b/p/000.png"}
     ]
     shutil.rmtree(run.layout.benchmark / "3D_Images" / "b" / "p")
     assert check_command(rebuilt, [], as_json=False) == 1
     assert "150 like b/p/#.png of b" in capsys.readouterr().out
+
+
+def test_a_removed_picture_that_no_task_names_is_missing_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    task = make.task("released", "b")
+    files = pictures(12)
+    rows = rows_of([f"b/p/{number:03d}.png" for number in range(11)])
+    run = released(tmp_path, task, rows, b=make.inventory("b", files))
+    assert build_index(run, KEY) == OK
+    (run.layout.benchmark / "3D_Images/b/p/011.png").unlink()
+    assert check_command(run, [], as_json=False) == 1
+    out = capsys.readouterr().out
+    assert "Some_task: complete, 11 pictures\nsource b: 1 of 12 built files are no longer in 3D_Images/b\n" in out
 
 
 def test_paths_of_a_restricted_source_are_not_printed_or_logged(

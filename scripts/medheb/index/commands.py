@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,9 @@ from typing import Literal
 
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status
-from medheb.index.completeness import Disk
 from medheb.index.run import build_index
 from medheb.index.train import train_command
-from medheb.index.verify import TaskCheck, check_task
+from medheb.index.verify import Checker, SourceCheck, TaskCheck
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.load import PROTOCOLS, Run
 from medheb.manifest.protocol import Protocol
@@ -77,30 +77,36 @@ def train_rows(run: Run, names: Sequence[str]) -> None:
 
 
 def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:
-    """Check task files and print what is missing. Tasks that are not made count only if they were named.
+    """Check task files and the built files of their sources, and print what is missing.
+
+    Tasks that are not made count only if they were named.
 
     Returns:
-        1 if a picture is missing or a task failed, else 0.
+        1 if a picture or built file is missing or a task failed, else 0.
     """
-    disk = Disk(run.layout.benchmark)
+    checker = Checker(run)
     checks: list[TaskCheck] = []
     for key in tasks_named(run, names):
-        checks.append(check_task(run, run.tasks[key], disk))
+        checks.append(checker.task(run.tasks[key]))
         if not as_json and (names or checks[-1].state != "not made"):
             print("\n".join(checks[-1].lines()), flush=True)
+    sources = list(checker.sources.values())
     if as_json:
-        print(json.dumps([check.as_json() for check in checks], indent=1, ensure_ascii=False))
+        content = {"tasks": [check.as_json() for check in checks], "sources": [check.as_json() for check in sources]}
+        print(json.dumps(content, indent=1, ensure_ascii=False))
     else:
-        _print_sum(checks)
+        for line in (line for check in sources for line in check.lines()):
+            print(line)
+        print(_sum(checks, sources))
     bad = {"missing", "failed"} | ({"not made"} if names else set())
-    return int(any(check.state in bad for check in checks))
+    return int(any(check.state in bad for check in checks) or any(check.missing for check in sources))
 
 
-def _print_sum(checks: Sequence[TaskCheck]) -> None:
-    counts = {state: sum(check.state == state for check in checks) for state in ("complete", "missing", "failed")}
-    others = {state: sum(check.state == state for check in checks) for state in ("blocked", "not made")}
+def _sum(checks: Sequence[TaskCheck], sources: Sequence[SourceCheck]) -> str:
+    counts = Counter(check.state for check in checks)
     told = [f"{counts['complete']} of {len(checks)} tasks are complete"]
     told += [f"{counts['missing']} lack {sum(check.lost for check in checks)} pictures"] if counts["missing"] else []
-    told += [f"{counts['failed']} failed"] if counts["failed"] else []
-    told += [f"{count} {state}" for state, count in others.items() if count]
-    print(", ".join(told))
+    told += [f"{counts[state]} {state}" for state in ("failed", "blocked", "not made") if counts[state]]
+    lost = sum(check.lost for check in sources)
+    told += [f"{lost} built files are gone"] if lost else []
+    return ", ".join(told)

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from medheb.build.inventory import Inventory
 from medheb.core.errors import MedhebError
-from medheb.core.status import Status, read_status
+from medheb.core.status import Status, first_trouble, read_status
 from medheb.index.built import inventories_of
 from medheb.index.completeness import Disk, Missing, Pattern
 from medheb.index.paths import Images
 from medheb.index.records import image_paths, stream_records
 from medheb.index.released import ReleasedFacts, released_records
 from medheb.index.run import may_show, released_file, resolver_of, shown_reason
+from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 from medheb.manifest.released import RELEASED_ID
 from medheb.manifest.task import Task
@@ -76,68 +78,113 @@ class TaskCheck:
         }
 
 
-def check_task(run: Run, task: Task, disk: Disk) -> TaskCheck:
-    """Check the task file of one task; of the released index, the fetched file itself is read.
+@dataclass(frozen=True)
+class SourceCheck:
+    """Built files of one source, named by a task or not, that are no longer on disk."""
+
+    dataset: Dataset
+    files: int
+    missing: list[Pattern]
+
+    @property
+    def lost(self) -> int:
+        """Files that are not there."""
+        return sum(entry.count for entry in self.missing)
+
+    def lines(self) -> Iterator[str]:
+        """What is printed of it; nothing if all files are there."""
+        if self.missing:
+            folder = self.dataset.images
+            yield f"source {self.dataset.id}: {self.lost} of {self.files} built files are no longer in {folder}"
+            for entry in self.missing:
+                example = f" ({entry.example})" if self.dataset.show_content else ""
+                yield f"  {entry.count} like {entry.pattern}{example}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The same as data."""
+        patterns = [{"pattern": entry.pattern, "count": entry.count} for entry in self.missing]
+        return {"source": self.dataset.id, "files": self.files, "missing": patterns}
+
+
+class Checker:
+    """Checks tasks one after the other, and each of their sources once. Inventories of one group of tasks are kept.
 
     Args:
         run: gives the folders and which index is used.
-        task: its row.
-        disk: of the benchmark folder.
     """
-    show = may_show(run, task)
-    released = run.config.task_index == "released"
-    try:
-        status_file = run.layout.source_status(RELEASED_ID) if released else run.layout.task_status(task.index)
-        if not status_file.exists():
-            return TaskCheck(task.task, "not made")
-        status = read_status(status_file)
-        if not status.ok:
-            return _troubled(run, task, status)
-        sources = inventories_of(run, task)
-        for _, inventory in sources:
-            if not inventory.status.ok:
-                return _troubled(run, task, inventory.status)
-        images = Images(sources)
-        missing = Missing([dataset for dataset, _ in sources], task.image_root)
-        return (_check_released if released else _check_rebuilt)(run, task, images, missing, disk)
-    except MedhebError as error:
-        return TaskCheck(task.task, "failed", reason=str(error) if show else f"{error.fault}. {error.remedy}")
 
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._disk = Disk(run.layout.benchmark)
+        self._group: str | None = None
+        self._sources: list[tuple[Dataset, Inventory]] = []
+        self.sources: dict[str, SourceCheck] = {}
 
-def _troubled(run: Run, task: Task, status: Status) -> TaskCheck:
-    state: State = "blocked" if status.state == "blocked" else "failed"
-    return TaskCheck(task.task, state, reason=shown_reason(run, task, status))
+    def task(self, task: Task) -> TaskCheck:
+        """Check one task file; of the released index, the fetched file itself is read."""
+        run, show = self._run, may_show(self._run, task)
+        released = run.config.task_index == "released"
+        try:
+            status_file = run.layout.source_status(RELEASED_ID) if released else run.layout.task_status(task.index)
+            if not status_file.exists():
+                return TaskCheck(task.task, "not made")
+            status = first_trouble([read_status(status_file), *self._read(task)])
+            if not status.ok:
+                state: State = "blocked" if status.state == "blocked" else "failed"
+                return TaskCheck(task.task, state, reason=shown_reason(run, task, status))
+            return self._released(task) if released else self._rebuilt(task)
+        except MedhebError as error:
+            return TaskCheck(task.task, "failed", reason=str(error) if show else f"{error.fault}. {error.remedy}")
 
+    def _read(self, task: Task) -> list[Status]:
+        """Make the inventories of a task's sources the kept ones; their statuses."""
+        if task.group != self._group:
+            self._group, self._sources = None, []
+            self._sources = inventories_of(self._run, task)
+            self._group = task.group
+            for dataset, inventory in self._sources:
+                self.sources.setdefault(dataset.id, self._source(dataset, inventory))
+        return [inventory.status for _, inventory in self._sources]
 
-def _result(task: Task, pictures: int, missing: Missing, by_case: int, show: bool) -> TaskCheck:
-    state: State = "missing" if len(missing) else "complete"
-    return TaskCheck(task.task, state, pictures, missing.patterns(), by_case, show=show)
+    def _source(self, dataset: Dataset, inventory: Inventory) -> SourceCheck:
+        missing = Missing([dataset], dataset.images)  # by pattern; there are no rows
+        for file in inventory.files:
+            if not self._disk.has(f"{dataset.images}/{file.path}"):
+                missing.add(file.path, 0)
+        return SourceCheck(dataset, len(inventory.files), missing.patterns())
 
+    def _missing(self, task: Task) -> Missing:
+        return Missing([dataset for dataset, _ in self._sources], task.image_root)
 
-def _check_rebuilt(run: Run, task: Task, images: Images, missing: Missing, disk: Disk) -> TaskCheck:
-    seen: set[str] = set()
-    for row, record in enumerate(stream_records(run.layout.task_index(task.index))):
-        for _, path in image_paths([record]):
-            if path in seen:
-                continue
-            seen.add(path)
-            full = f"{task.image_root}/{path}"
-            if full not in images or not disk.has(full):
-                missing.add(path, row)
-    return _result(task, len(seen), missing, 0, may_show(run, task))
+    def _result(self, task: Task, pictures: int, missing: Missing, by_case: int = 0) -> TaskCheck:
+        state: State = "missing" if len(missing) else "complete"
+        return TaskCheck(task.task, state, pictures, missing.patterns(), by_case, show=may_show(self._run, task))
 
+    def _rebuilt(self, task: Task) -> TaskCheck:
+        images, missing, seen = Images(self._sources), self._missing(task), set()
+        for row, record in enumerate(stream_records(self._run.layout.task_index(task.index))):
+            for _, path in image_paths([record]):
+                if path in seen:
+                    continue
+                seen.add(path)
+                full = f"{task.image_root}/{path}"
+                if full not in images or not self._disk.has(full):
+                    missing.add(path, row)
+        return self._result(task, len(seen), missing)
 
-def _check_released(run: Run, task: Task, images: Images, missing: Missing, disk: Disk) -> TaskCheck:
-    resolver, show, seen = resolver_of(run, task, images), may_show(run, task), set()
+    def _released(self, task: Task) -> TaskCheck:
+        missing, seen = self._missing(task), set()
+        resolver = resolver_of(self._run, task, Images(self._sources))
 
-    def place(path: str, row: int) -> str:
-        if path not in seen:
-            seen.add(path)
-            below = resolver.path(path)
-            if below is None or not disk.has(f"{task.image_root}/{below}"):
-                missing.add(path, row)
-        return path
+        def place(path: str, row: int) -> str:
+            if path not in seen:
+                seen.add(path)
+                below = resolver.path(path)
+                if below is None or not self._disk.has(f"{task.image_root}/{below}"):
+                    missing.add(path, row)
+            return path
 
-    for _ in released_records(released_file(run, task), task, place, ReleasedFacts(), show):
-        pass  # reading checks every row
-    return _result(task, len(seen), missing, resolver.ways["case"], show)
+        show = may_show(self._run, task)
+        for _ in released_records(released_file(self._run, task), task, place, ReleasedFacts(), show):
+            pass  # reading checks every row
+        return self._result(task, len(seen), missing, resolver.ways["case"])
