@@ -7,7 +7,7 @@ moves a common stream on, so that one row more or less changes no other row.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count, islice
 from typing import TypeVar
@@ -66,7 +66,7 @@ class Draw:
         """One of ``items``, which must not be empty."""
         return self.sample(items, 1, row, key)[0]
 
-    def subset(self, items: Sequence[T], most: int, row: str, key: Callable[[T], str]) -> list[T]:
+    def subset(self, items: Iterable[T], most: int, row: str, key: Callable[[T], str]) -> list[T]:
         """At most ``most`` of ``items``, sorted by ``key``.
 
         Which ones is decided thing by thing, so that one more or less changes at most one other.

@@ -105,7 +105,7 @@ def text_wrong(context: Context[TextOptions], pairs: Sequence[Pair], __: Sequenc
 
 
 def published_records(context: Context[TextOptions]) -> list[Record] | None:
-    """The rows that the published program drew, cut to the cap; None where the protocol or the rule has none.
+    """The rows that the published program drew, in its order, cut to the cap; None where the protocol or the rule has none.
 
     Raises:
         MedhebError: the protocol asks for them and the source was built without.
@@ -122,4 +122,5 @@ def published_records(context: Context[TextOptions]) -> list[Record] | None:
             )
         rows = json.loads(source.read(files[0]))
         found += [Record.model_validate({**row, "qry_inst": context.task.qry_inst}) for row in rows]
-    return context.draw.subset(found, context.options.rows, "rows", lambda row: f"{row.qry_text}\0{row.tgt_text[0]}")
+    kept = context.draw.subset(range(len(found)), context.options.rows, "rows", lambda place: found[place].qry_text)
+    return [found[place] for place in sorted(kept)]
