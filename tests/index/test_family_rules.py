@@ -292,7 +292,8 @@ def test_published_draws_are_taken_under_release_only(tmp_path: Path) -> None:
     rows = [
         {"id": f"{n}", "group": f"{n}", "language": "ab"[n % 2], "query": f"Q{n}", "target": f"T{n}"} for n in range(80)
     ]
-    drawn = [{"qry_inst": "Other:", "qry_text": f"Q{n}", "tgt_text": [f"T{n}", "T5"]} for n in (*range(25, 32), *range(20, 25))]
+    order = (*range(25, 32), *range(20, 25))
+    drawn = [{"qry_inst": "Other:", "qry_text": f"Q{n}", "tgt_text": [f"T{n}", "T5"]} for n in order]
     world = World(tmp_path).lines("records.jsonl", rows)
     options = {"within": "language", "drawn": "drawn.json"}
     task = {"form": "text", "family": "text-text", "image_root": None}

@@ -105,7 +105,7 @@ def text_wrong(context: Context[TextOptions], pairs: Sequence[Pair], __: Sequenc
 
 
 def published_records(context: Context[TextOptions]) -> list[Record] | None:
-    """The rows that the published program drew, in its order, cut to the cap; None where the protocol or the rule has none.
+    """The rows that the published program drew, in its order, cut to the cap; None where there is nothing of the kind.
 
     Raises:
         MedhebError: the protocol asks for them and the source was built without.
