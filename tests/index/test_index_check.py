@@ -230,6 +230,8 @@ def test_paths_of_a_restricted_source_are_not_printed_or_logged(
 def test_patterns_take_digests_as_numbers() -> None:
     assert NUMBERS.sub("#", "files/p10/s5/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9.jpg") == "files/p#/s#/#.jpg"
     assert NUMBERS.sub("#", "faced/face_12.png") == "faced/face_#.png"
+    assert NUMBERS.sub("#", "images/test_cju0qkwl35piu0993l0dewei2_polyp.png") == "images/test_#_polyp.png"
+    assert NUMBERS.sub("#", "Adenocarcinoma/0024cdab0c1e.png") == "Adenocarcinoma/#.png"
 
 
 def test_trouble_of_the_released_index_is_passed_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,8 +14,10 @@ from medheb.index.records import Record, image_paths
 from medheb.manifest.dataset import Dataset
 
 SHOWN = 5
-# Digest-like names first: numbers inside them are no pattern of their own.
-NUMBERS = re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]{4,}\b|\d+")
+# Digests and random names first: numbers inside them are no pattern of their own.
+DIGEST = r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]{4,}\b"
+RANDOM = r"(?<![0-9A-Za-z])(?=(?:[A-Za-z]*\d){2})[0-9A-Za-z]{12,}(?![0-9A-Za-z])"
+NUMBERS = re.compile(rf"{DIGEST}|{RANDOM}|\d+")
 REMEDY = "Build the sources again, or the index"
 
 
@@ -46,25 +48,25 @@ class Missing:
 
     def __init__(self, sources: Sequence[Dataset] = (), root: str | None = None) -> None:
         self._sources, self._root = sources, root
-        self._rows: dict[str, int] = {}
+        self._rows: dict[str, tuple[int, str]] = {}
 
-    def add(self, path: str, row: int) -> None:
-        """Note a path that leads nowhere."""
-        self._rows.setdefault(path, row)
+    def add(self, path: str, row: int, source: str = "") -> None:
+        """Note a path that leads nowhere, and the source that should have made it if that is known."""
+        self._rows.setdefault(path, (row, source or self._maker(path)))
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def patterns(self) -> list[Pattern]:
         """Patterns with numbers as ``#``, the commonest first."""
-        groups: dict[str, list[str]] = defaultdict(list)
-        for path in sorted(self._rows):
-            groups[NUMBERS.sub("#", path)].append(path)
+        groups: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for path, (_, source) in sorted(self._rows.items()):
+            groups[NUMBERS.sub("#", path), source].append(path)
         found = [
-            Pattern(pattern, len(paths), self._maker(paths[0]), self._rows[paths[0]], paths[0])
-            for pattern, paths in groups.items()
+            Pattern(pattern, len(paths), source, self._rows[paths[0]][0], paths[0])
+            for (pattern, source), paths in groups.items()
         ]
-        return sorted(found, key=lambda entry: (-entry.count, entry.pattern))
+        return sorted(found, key=lambda entry: (-entry.count, entry.pattern, entry.source))
 
     def _maker(self, path: str) -> str:
         """Source that should have made a path: by its image folder and places; all sources if that is undecided."""

@@ -143,7 +143,8 @@ class Checker:
             self._sources = inventories_of(self._run, task)
             self._group = task.group
             for dataset, inventory in self._sources:
-                self.sources.setdefault(dataset.id, self._source(dataset, inventory))
+                if dataset.id not in self.sources:
+                    self.sources[dataset.id] = self._source(dataset, inventory)
         return [inventory.status for _, inventory in self._sources]
 
     def _source(self, dataset: Dataset, inventory: Inventory) -> SourceCheck:
@@ -168,8 +169,9 @@ class Checker:
                     continue
                 seen.add(path)
                 full = f"{task.image_root}/{path}"
-                if full not in images or not self._disk.has(full):
-                    missing.add(path, row)
+                found = images.get(full)
+                if found is None or not self._disk.has(full):
+                    missing.add(path, row, found.source.id if found else "")
         return self._result(task, len(seen), missing)
 
     def _released(self, task: Task) -> TaskCheck:
