@@ -8,7 +8,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup demo test check unit bench fix lock clean-demo
+.PHONY: help setup demo test check unit bench fix lock clean-demo report-example
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ unit: $(READY) $(VALIDATORS)
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
 	$(BIN)/python benchmarks/run.py
+
+report-example: $(READY)  ## a report of the full benchmark from made-up scores, in results/report-example
+	$(BIN)/python -m medheb report-example
 
 fix: $(READY)  ## mend formatting, generated schemas and the default configuration
 	$(BIN)/ruff format .

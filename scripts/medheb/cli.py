@@ -339,6 +339,34 @@ def report() -> None:
     collect_report(current_run())
 
 
+@app.command("report-example")
+def report_example(
+    folder: Annotated[Path, typer.Option(help="Where it goes.")] = Path("results/report-example"),
+    queries: Annotated[int, typer.Option(min=107, help="Queries of each model.")] = 75_233,
+) -> None:
+    """Make up a run of the full benchmark and write its report: what it looks like, and what it takes."""
+    from medheb.report.example import example_run, fill_example
+    from medheb.report.run import collect_report
+
+    run = example_run(folder)
+    fill_example(run, queries)
+    collect_report(run)
+    typer.echo(f"A made-up run, not a result: {run.layout.report / 'index.html'}")
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(help="Results folder of the earlier run (holds scores/).")],
+    second: Annotated[Path, typer.Argument(help="Results folder of the later run.")],
+    page: Annotated[Path | None, typer.Option(help="Also write the comparison as an HTML page.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Two runs side by side: what changed, and whether it is more than noise."""
+    from medheb.report.compare import compare_command
+
+    compare_command(first, second, _console(), page, as_json)
+
+
 @app.command()
 def leaderboard() -> None:
     """Print the leaderboard of a finished run."""

@@ -22,7 +22,7 @@ from medheb.report.analysis import (
     transfer,
 )
 from medheb.report.collect import collect
-from medheb.report.figure_style import PAGE_COLOURS
+from medheb.report.figure_style import INK, LINE, MUTED, PAPER
 from medheb.report.published import Published
 from medheb.report.sections import draw, figures_section
 
@@ -112,7 +112,7 @@ def test_all_figures_are_drawn_the_same_twice(run: Run) -> None:
         assert drawn is not None
         assert drawn == again
         assert not re.search("#0[1-9a]0", drawn.document), "a stand-in colour is left"
-        assert not any(stand_in in drawn.page for stand_in in PAGE_COLOURS)
+        assert not any(stand_in in drawn.page for stand_in in (INK, MUTED, LINE, PAPER))
         document = ElementTree.fromstring(drawn.document)
         titles = [element.text or "" for element in document.iter() if element.tag.endswith("title")]
         assert titles[0] == drawn.title
