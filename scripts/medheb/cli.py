@@ -368,6 +368,31 @@ def compare(
 
 
 @app.command()
+def preference(
+    first: ModelId,
+    second: ModelId,
+    queries: Annotated[int, typer.Option(min=1, help="Comparisons, spread over the tasks.")] = 530,
+    local_only: Annotated[
+        bool, typer.Option("--local-only", help="Also show sources whose terms forbid passing their content on.")
+    ] = False,
+) -> None:
+    """Write a page on which a person prefers one of two blinded top-3 lists, again and again."""
+    from medheb.report.preference import write_preference
+
+    typer.echo(write_preference(current_run(), first, second, queries, local_only))
+
+
+@app.command("preference-score")
+def preference_score(
+    choices: Annotated[Path, typer.Argument(help="The file that the page saved.")], as_json: AsJson = False
+) -> None:
+    """Count preferences, by whether the two models had the right answer first."""
+    from medheb.report.preference_score import score_command
+
+    score_command(current_run(), choices, _console(), as_json)
+
+
+@app.command()
 def leaderboard() -> None:
     """Print the leaderboard of a finished run."""
     from medheb.report.terminal import print_leaderboard

@@ -107,7 +107,7 @@ def _task_gallery(results: Results, task: Task, order: Sequence[str]) -> TaskGal
         titles = ", ".join(results.run.datasets[source].title for source in hidden)
         reason = f"The terms of {titles} do not allow pictures, texts or paths to be shown: only ranks."
     try:
-        table = _read_per_query(results.run.layout.per_query(model, task.task))
+        table = read_per_query(results.run.layout.per_query(model, task.task))
         records = [] if hidden else read_records(results.run.layout.task_index(task.index))
         score = results.score(model, task.task)
         if score is None or len(table) != score.queries or not (hidden or _fits(table, records, score.task_digest)):
@@ -125,7 +125,12 @@ def _task_gallery(results: Results, task: Task, order: Sequence[str]) -> TaskGal
     return TaskGallery(task, model, reason, examples)
 
 
-def _read_per_query(path: Path) -> pd.DataFrame:
+def read_per_query(path: Path) -> pd.DataFrame:
+    """Ranks and best candidates of every query, in task order.
+
+    Raises:
+        MedhebError: missing, damaged, or with empty fields.
+    """
     again = "Delete it with the score beside it and run the evaluation again"
     try:
         table = pd.read_parquet(path, columns=[*COLUMNS, *TOP_COLUMNS])
@@ -181,7 +186,7 @@ def _example(row: Any, records: Sequence[Record], thumbnails: Thumbnails, hidden
             positive=bool(row.top_positive[place - 1]),
             item=None
             if hidden
-            else _shown(records[row.top_row[place - 1]].candidates[row.top_position[place - 1]], thumbnails),
+            else shown_item(records[row.top_row[place - 1]].candidates[row.top_position[place - 1]], thumbnails),
         )
         for place in range(1, min(SHOWN, len(row.top_row)) + 1)
     )
@@ -194,13 +199,14 @@ def _example(row: Any, records: Sequence[Record], thumbnails: Thumbnails, hidden
         pool=int(row.pool),
         positives=int(row.positives),
         chance=(float(row.hit_at_1_chance), float(row.hit_at_5_chance)),
-        query=_shown(record.query, thumbnails) if record else None,
+        query=shown_item(record.query, thumbnails) if record else None,
         candidates=candidates,
-        answer=_shown(record.candidates[0], thumbnails) if record and not found else None,
+        answer=shown_item(record.candidates[0], thumbnails) if record and not found else None,
     )
 
 
-def _shown(item: Item, thumbnails: Thumbnails) -> Shown:
+def shown_item(item: Item, thumbnails: Thumbnails) -> Shown:
+    """A query or candidate as a page shows it."""
     pictures, note = thumbnails.of(item)
     text = " ".join(item.text.split())
     short = text if len(text) <= SHORT_TEXT else text[: SHORT_TEXT - 1].rstrip() + "\u2026"

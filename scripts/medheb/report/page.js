@@ -117,7 +117,7 @@ function openTarget() {
   for (let part = target; part; part = part.parentElement) {
     if (part instanceof HTMLDetailsElement && !part.open) opened = part.open = true;
   }
-  if (opened || target instanceof HTMLDetailsElement) target.scrollIntoView();
+  if (opened || target instanceof HTMLDetailsElement) target.scrollIntoView({ behavior: "instant" });
 }
 
 window.addEventListener("hashchange", openTarget);
