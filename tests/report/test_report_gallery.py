@@ -14,8 +14,9 @@ from PIL import Image
 
 from medheb.index.records import Item, read_records
 from medheb.manifest.load import Run
+from medheb.report import run as report_run
 from medheb.report.collect import collect
-from medheb.report.gallery import TaskGallery, gallery
+from medheb.report.gallery import TaskGallery, gallery, within
 from medheb.report.thumbnails import Thumbnails, data_uri
 
 
@@ -54,14 +55,16 @@ def test_the_right_answer_is_shown_even_if_it_is_far_down(run: Run) -> None:
     assert missed.answer.text
 
 
-def test_a_volume_shows_middle_first_and_last_slice(run: Run) -> None:
+def test_a_volume_shows_its_middle_slice_and_a_montage(run: Run) -> None:
     item = part(run, "modality_bridging_1").examples[0].candidates[0].item
     assert item is not None
-    assert [decoded(uri).size for uri in item.pictures] == [(48, 48)] * 3
-    assert item.picture_note == "middle, first and last of 5 slices"
+    assert [decoded(uri).size for uri in item.pictures] == [(48, 48), (126, 84)]
+    assert item.picture_note == "middle slice, and 5 of 5 slices in order"
 
 
-@pytest.mark.parametrize(("count", "pictures", "note"), [(1, 1, "one slice"), (2, 2, "both slices")])
+@pytest.mark.parametrize(
+    ("count", "pictures", "note"), [(1, 1, "one slice"), (2, 2, "middle slice, and 2 of 2 slices in order")]
+)
 def test_short_volumes(tmp_path: Path, count: int, pictures: int, note: str) -> None:
     Image.new("L", (9, 9), 40).save(tmp_path / "a.png")
     Image.new("L", (9, 9), 90).save(tmp_path / "b.png")
@@ -73,9 +76,9 @@ def test_the_number_of_examples_follows_the_configuration_and_the_budget(run: Ru
     results = collect(run)
     assert {len(part.examples) for part in gallery(results)} == {3}
     full = sum(len(uri) for part in gallery(results) for uri in _pictures(part))
-    fewer = gallery(results, budget=full - 1)
+    fewer = within(gallery(results), full - 1)
     assert {len(part.examples) for part in fewer} == {2}
-    assert {len(part.examples) for part in gallery(results, budget=0)} == {0}
+    assert {len(part.examples) for part in within(gallery(results), 0)} == {0}
     none = make.small_run(tmp_path, report={"examples": 0})
     assert {len(part.examples) for part in gallery(collect(none))} == {0}
 
@@ -142,3 +145,15 @@ def test_long_texts_are_shortened_with_the_whole_behind(run: Run) -> None:
     assert len(query.text) <= 150
     assert query.text.endswith("\u2026")
     assert query.full_text.endswith("?")
+
+
+def test_examples_that_do_not_fit_the_page_lie_in_a_folder_beside_it(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_run, "within", lambda parts: within(parts, 60_000))
+    report_run.collect_report(run)
+    page = (run.layout.report / "index.html").read_text(encoding="utf-8")
+    for task in run.tasks:
+        assert f'<a href="gallery/{task}.html">All 3 examples of this task</a>' in page
+        own = (run.layout.report / "gallery" / f"{task}.html").read_text(encoding="utf-8")
+        assert own.count('<article class="example">') == 3
+        assert own.count("data:image/jpeg;base64,") >= (0 if "text_text" in task else 3)
+        assert "http" not in own.replace("http-equiv", "")

@@ -65,26 +65,35 @@ class Example:
 
 @dataclass(frozen=True)
 class TaskGallery:
-    """Examples of one task for one model. ``reason`` says why there are none, or why only ranks are shown."""
+    """Examples of one task for one model. ``reason`` says why there are none, or why only ranks are shown.
+
+    ``more`` counts all examples where this holds only some of them, 0 elsewhere.
+    """
 
     task: Task
     model: str | None
     reason: str
     examples: tuple[Example, ...]
+    more: int = 0
 
 
-def gallery(results: Results, budget: int = PICTURE_BUDGET) -> list[TaskGallery]:
-    """Examples of every task, from the best real model that holds it. Pictures stay within ``budget`` characters.
-
-    If they would not, every task shows fewer examples, the same number for all.
-    """
+def gallery(results: Results) -> list[TaskGallery]:
+    """Examples of every task, from the best real model that holds it."""
     order = [row.model for row in leaderboard(results).itertuples() if not row.canary]
-    galleries = [_task_gallery(results, results.run.tasks[task], order) for task in tasks_in_order(results)]
-    count = results.run.config.report.examples
-    while count > 0 and sum(map(_size, galleries)) > budget:
+    return [_task_gallery(results, results.run.tasks[task], order) for task in tasks_in_order(results)]
+
+
+def within(galleries: list[TaskGallery], budget: int = PICTURE_BUDGET) -> list[TaskGallery]:
+    """The same with pictures of at most ``budget`` characters: fewer examples, the same number for all tasks."""
+    count = max((len(part.examples) for part in galleries), default=0)
+    kept = galleries
+    while count > 0 and sum(map(_size, kept)) > budget:
         count -= 1
-        galleries = [replace(part, examples=part.examples[:count]) for part in galleries]
-    return galleries
+        kept = [
+            replace(part, examples=part.examples[:count], more=len(part.examples) if len(part.examples) > count else 0)
+            for part in galleries
+        ]
+    return kept
 
 
 def _size(part: TaskGallery) -> int:

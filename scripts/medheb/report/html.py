@@ -70,6 +70,26 @@ def render(results: Results, made: Made) -> str:
     sheet and the script, which this package writes itself, are inserted as they are. A content security
     policy forbids any other script and any request.
     """
+    environment = _environment()
+    script = _without_blank_lines((HERE / "page.js").read_text(encoding="utf-8"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = environment.get_template("template.html.j2").render(
+        **_content(results, made),
+        # The package's own files and figures; figure texts were escaped when the SVG was written.
+        style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+        script_digest=digest,
+        heat_map=Markup(_page_svg(made, "heat-map")),  # noqa: S704
+        family_profile=Markup(_page_svg(made, "family-profile")),  # noqa: S704
+    )
+    return _without_blank_lines(page) + "\n"
+
+
+def _without_blank_lines(text: str) -> str:
+    return "\n".join(line for line in text.split("\n") if line.strip())
+
+
+def _environment() -> Environment:
     environment = Environment(
         loader=FileSystemLoader(HERE),
         autoescape=True,
@@ -92,22 +112,21 @@ def render(results: Results, made: Made) -> str:
         safe_link=safe_link,
         shown_spread=shown_spread,
     )
-    script = _without_blank_lines((HERE / "page.js").read_text(encoding="utf-8"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = environment.get_template("template.html.j2").render(
-        **_content(results, made),
-        # The package's own files and figures; figure texts were escaped when the SVG was written.
-        style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704
-        script=Markup(script),  # noqa: S704
-        script_digest=digest,
-        heat_map=Markup(_page_svg(made, "heat-map")),  # noqa: S704
-        family_profile=Markup(_page_svg(made, "family-profile")),  # noqa: S704
+    return environment
+
+
+def render_gallery(results: Results, part: TaskGallery) -> str:
+    """All examples of one task as a page of its own, for the folder beside the report."""
+    page = (
+        _environment()
+        .get_template("gallery.html.j2")
+        .render(
+            part=part,
+            title=results.run.models[part.model].title if part.model else "no model",
+            style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - the package's own file
+        )
     )
     return _without_blank_lines(page) + "\n"
-
-
-def _without_blank_lines(text: str) -> str:
-    return "\n".join(line for line in text.split("\n") if line.strip())
 
 
 def _page_svg(made: Made, name: str) -> str:

@@ -9,9 +9,9 @@ from medheb.core.files import write_json, write_text
 from medheb.manifest.load import Run
 from medheb.report.collect import Results, collect
 from medheb.report.exports import export, export_paper, percent_columns
-from medheb.report.gallery import gallery
+from medheb.report.gallery import gallery, within
 from medheb.report.graded import read_graded
-from medheb.report.html import Made, render
+from medheb.report.html import Made, render, render_gallery
 from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, paper_tables
 from medheb.report.per_query import load_values
@@ -31,7 +31,8 @@ def collect_report(run: Run) -> None:
     """Write ``index.html`` and all that belongs to it into the run's report folder.
 
     Beside the page: ``leaderboard.csv``, ``tasks.csv``, ``quality.csv``, ``summary.json``, every table in four formats
-    in ``tables/``, figures for print in ``figures/``, results in the form of MTEB in ``mteb/``. Missing or unreadable
+    in ``tables/``, figures for print in ``figures/``, results in the form of MTEB in ``mteb/``, and
+    ``gallery/`` where not all examples fit the page. Missing or unreadable
     scores become missing cells.
 
     Raises:
@@ -42,7 +43,9 @@ def collect_report(run: Run) -> None:
     paper = paper_tables(results, published, read_graded(run))
     found = significance(results, load_values(results, METRIC))
     figures = draw(results, published)
-    page = render(results, Made(gallery(results), published, paper, found, figures))
+    galleries = gallery(results)
+    shown = within(galleries)
+    page = render(results, Made(shown, published, paper, found, figures))
     folder = run.layout.report
     size = len(page.encode("utf-8"))
     if size > MAX_PAGE_BYTES:
@@ -56,6 +59,9 @@ def collect_report(run: Run) -> None:
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
     write_json(folder / "summary.json", summary(results))
     _write_tables(results, paper, found)
+    for part, kept in zip(galleries, shown, strict=True):
+        if kept.more:
+            write_text(folder / "gallery" / f"{part.task.task}.html", render_gallery(results, part))
     for drawn in figures.values():
         if drawn:
             write_text(folder / "figures" / f"{drawn.name}.svg", drawn.document)
