@@ -19,7 +19,6 @@ from medheb.report.figure_style import (
     legend_columns,
     legend_entries,
     model_mark,
-    shortened,
     style,
 )
 from medheb.report.published import Published
@@ -134,8 +133,8 @@ def target_length(results: Results) -> Drawn | None:
         return None
     everyone = models_in_order(results)
     with style("target-length"):
-        canvas = Canvas("target-length", WIDTH, 4.0)
-        axes = canvas.axes(0.7, 0.55, 0.2, 0.5)
+        canvas = Canvas("target-length", WIDTH, 4.3)
+        axes = canvas.axes(0.7, 0.55, 0.2, 0.85)
         for model in models:
             shape, colour = model_mark(everyone, everyone.index(model))
             points = [
@@ -174,8 +173,5 @@ def target_length(results: Results) -> Drawn | None:
             )  # fmt: skip
         bare(axes)
         entries = [(line, key) for line, key in legend_entries(everyone) if key in {model.id for model in models}]
-        axes.legend(
-            handles=[line for line, _ in entries], loc="upper right", frameon=False, fontsize=8.5,
-            labels=[shortened(str(line.get_label()), 40) for line, _ in entries],
-        )  # fmt: skip
+        canvas.legend(entries, legend_columns([str(line.get_label()) for line, _ in entries]))
         return canvas.done("Hit@1 against the length of the text to be found")
