@@ -107,6 +107,19 @@ def lay_path_vqa(top: Path, order: int = 1) -> None:
         pq.write_table(pa.table(table), path, row_group_size=2)
 
 
+def lay_medpix(top: Path, order: int = 1) -> None:
+    table = {
+        "image_id": [{"bytes": picture(number // 2), "path": None} for number in range(12)],
+        "case_id": [f"MPX{1000 + number // 2}" for number in range(12)],
+        "question": [f"what is {number}?" for number in range(12)],
+        "answer": ["yes"] * 12,
+        "mode": ["test"] * 12,
+    }
+    path = top / "data" / "train-00000-of-00007-abc.parquet"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table(table), path)
+
+
 def lay_pmc(top: Path, order: int = 1) -> None:
     rows = [
         [f" PMC1_Fig{number}.jpg ", f"what {number}", " A:one ", " A:one ", " B:two", " C:three", " D: four ", "A"]
@@ -151,6 +164,7 @@ LAYOUTS: dict[str, Callable[..., None]] = {
     "isic_2019": lay_isic,
     "rfmid": lay_rfmid,
     "path_vqa": lay_path_vqa,
+    "medpix_vqa": lay_medpix,
     "pmc_vqa": lay_pmc,
     "omnimedvqa": lay_omni,
 }
@@ -231,6 +245,9 @@ def test_rows_without_one_class_are_counted_and_bad_ones_named(tmp_path: Path) -
         ("a,1\na,2", "repeats the picture of"),
         ("zz,1", "names a picture that is not there: zz.png"),
         ("empty,1", "is empty (0 bytes)"),
+        ("a,", "has no class"),
+        ("../secret/evil,1", "which is no file name"),
+        ("..\\\\evil,1", "which is no file name"),
     ],
 )
 def test_bad_rows_of_a_label_table(tmp_path: Path, rows: str, fault: str) -> None:
@@ -238,6 +255,7 @@ def test_bad_rows_of_a_label_table(tmp_path: Path, rows: str, fault: str) -> Non
     put(tmp_path / "in" / "train_images" / "a.png", picture(1))
     put(tmp_path / "in" / "train_images" / "b.png", picture(2))
     put(tmp_path / "in" / "train_images" / "empty.png", b"")
+    put(tmp_path / "in" / "secret" / "evil.png", picture(3))
     made = make("aptos_2019", tmp_path / "in", tmp_path / "out")
     assert [Path(file.path).name for file in made.of_kind("picture")] == ["b.png"]
     assert fault in made.refusals[0].fault
@@ -313,3 +331,57 @@ def test_choices_lose_their_letters_and_strange_answers_are_left_out(tmp_path: P
     assert "lacks one of dataset, question_id" in faults
     assert "holds one JSON value a line, though its name ends in .json" in faults
     assert "2 questions whose picture cannot be used, left out" in made.notes
+
+
+def test_a_case_is_on_one_side_and_its_facts_do_not_hide_those_of_the_picture(tmp_path: Path) -> None:
+    lay_medpix(tmp_path / "in")
+    made = make("medpix_vqa", tmp_path / "in", tmp_path / "out")
+    pictures = made.of_kind("picture")
+    assert len(pictures) == 12
+    assert {(file.facts["mode"], file.facts["source_mode"]) for file in pictures} == {("RGB", "test")}
+    sides: dict[object, set[object]] = {}
+    for file in pictures:
+        sides.setdefault(file.facts["group"], set()).add(file.facts["split"])
+    assert len(sides) == 6
+    assert all(len(found) == 1 for found in sides.values())
+
+
+def turned() -> bytes:
+    """A JPEG whose EXIF tag asks to turn it."""
+    with Image.open(BytesIO(picture(8, kind="JPEG"))) as image:
+        stream = BytesIO()
+        tags = Image.Exif()
+        tags[274] = 6
+        image.save(stream, "JPEG", exif=tags)
+    return stream.getvalue()
+
+
+def test_unusual_pictures_are_kept_named_and_counted(tmp_path: Path) -> None:
+    lay_brain(tmp_path / "in")
+    folder = tmp_path / "in" / "archive" / "Testing" / "glioma"
+    odd = {
+        "cmyk.jpg": (picture(1, "CMYK", "JPEG"), "stored as CMYK"),
+        "palette.png": (picture(2, "P"), "stored as P"),
+        "alpha.png": (picture(3, "RGBA"), "stored as RGBA"),
+        "deep.png": (picture(4, "I;16"), "stored as I;16"),
+        "turned.jpg": (turned(), "an EXIF tag asks to turn it"),
+        "wrong.jpg": (picture(6), "PNG under the name of a JPEG file"),
+    }
+    for name, (content, _) in odd.items():
+        put(folder / name, content)
+    made = make("brain_tumor_mri", tmp_path / "in", tmp_path / "out")
+    facts = {Path(file.path).name: file.facts for file in made.of_kind("picture")}
+    built = tmp_path / "out" / "2D_Images" / "Brain-Tumor-MRI" / "datasets" / "Testing" / "glioma"
+    for name, (content, word) in odd.items():
+        assert facts[name]["unusual"] == word
+        assert f"1 picture: {word}" in made.notes
+        assert (built / name).read_bytes() == content
+    assert "unusual" not in facts["glioma_0.jpg"]
+
+
+def test_nested_folders_of_pictures_are_entered(tmp_path: Path) -> None:
+    lay_pmc(tmp_path / "in")
+    (tmp_path / "in" / "images").rename(tmp_path / "in" / "figures")
+    (tmp_path / "in" / "images").mkdir()
+    (tmp_path / "in" / "figures").rename(tmp_path / "in" / "images" / "figures")
+    assert len(make("pmc_vqa", tmp_path / "in", tmp_path / "out").of_kind("picture")) == 3

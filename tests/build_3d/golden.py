@@ -120,7 +120,7 @@ class Golden:
         projector: Projector = "release",
         others: Mapping[str, Path] | None = None,
     ) -> Made:
-        """Build a source, by id of its real manifest or by one of the test's own, from the named inputs into ``out``."""
+        """Build a source (id of a real manifest, or one of the test's own) from the named inputs into ``out``."""
         if isinstance(dataset, str):
             dataset = self.dataset(dataset)
         inventory = build_from(dataset, self.inputs(inputs), out, protocol, projector, others=others)

@@ -21,6 +21,7 @@ from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import write_selections
 from medheb.build.tables import read_json_file, read_table
+from medheb.build.unusual import note_unusual
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict, check_relative
 
@@ -87,6 +88,9 @@ def pmc_units(source: Source) -> Sequence[Unit]:
     table = source.folder_with(options.table) / options.table
     parent = source.folder_with(*options.pictures)
     top = next(parent / name for name in options.pictures if (parent / name).exists())
+    # Copies nest the folder of pictures: images/figures, images/images.
+    while inner := next((top / name for name in options.pictures if (top / name).is_dir()), None):
+        top = inner
     columns = ["Figure_path", "Question", "Answer", *(f"Choice {letter}" for letter in LETTERS)]
     by_picture: dict[str, list[tuple[str, dict[str, str]]]] = defaultdict(list)
     for row in read_table(table, columns):
@@ -221,6 +225,7 @@ def _keep(top: Path, folder: str, question: Question, out: Output) -> str | None
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Selection lists."""
     write_selections(files, out, ["picture"])
+    note_unusual(files, out)
 
 
 PMC_VQA = Recipe(pmc_build, pmc_units, finish)

@@ -17,6 +17,7 @@ from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
+from medheb.build.unusual import note_unusual
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
 
@@ -72,8 +73,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         try:
             kept = read_kept(path)
             # Equal pictures are one group, so that no picture is in both parts.
-            group = kept.known.content if options.split == "drawn" else None
-            split = "test" if group is None else drawn_split(source.seed, source.dataset.id, group)
+            group = kept.known.content
+            split = drawn_split(source.seed, source.dataset.id, group) if options.split == "drawn" else "test"
             member = f"{unit.name}/{path.name}"
             place = f"{options.folders['test' if split == 'test' else 'train']}/{member}"
             keep_file(out, place, kept, kind="picture", label=label, split=split, group=group, member=member)
@@ -85,6 +86,7 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Selection lists, and a word on the count and the split."""
     options = source.options(ClassFolders)
     write_selections(files, out, ["picture"])
+    note_unusual(files, out)
     if options.split == "drawn":
         out.note(NOT_PUBLISHED)
     if options.expected and len(files) not in options.expected:

@@ -18,6 +18,7 @@ from medheb.build.parquet_rows import Table, open_table, picture_bytes, read_row
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, split_word, write_selections
+from medheb.build.unusual import note_unusual
 from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
@@ -40,7 +41,9 @@ class HubVqa(Strict):
         description="file: the first word of the file name; test: all is the test part; drawn: 7:3 by group"
     )
     folders: dict[Split, RelativePath] = Field(description="where each split's pictures go, below images")
-    extra: tuple[str, ...] = Field(default=(), description="further columns kept as facts")
+    extra: tuple[str, ...] = Field(
+        default=(), description="further columns kept as facts, with source_ before their name"
+    )
 
 
 def units(source: Source) -> Sequence[Unit]:
@@ -97,7 +100,9 @@ def _row(
 ) -> None:
     split, name = place
     content = picture_bytes(cells[options.picture], where, [source.files])
-    decoded = check(content, where, "")
+    cell = cells[options.picture]
+    named = cell.get("path") if isinstance(cell, dict) else None
+    decoded = check(content, where, named if isinstance(named, str) else "")
     # Without a case, questions on one picture belong together.
     group = str(cells[options.group]) if options.group else sha256_bytes(content)
     if split == "drawn":
@@ -114,7 +119,7 @@ def _row(
         member=name,
         question=_text(cells[options.question], options.question, where),
         answer=_answer(cells, options, where),
-        **{column: None if cells[column] is None else str(cells[column]) for column in options.extra},
+        **{f"source_{column}": None if cells[column] is None else str(cells[column]) for column in options.extra},
         **facts_of(decoded),
     )
 
@@ -148,6 +153,7 @@ def _answer(cells: dict[str, Any], options: HubVqa, where: str) -> str:
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Selection lists, and a word on the split."""
     write_selections(files, out, ["picture"])
+    note_unusual(files, out)
     if source.options(HubVqa).split == "drawn":
         out.note(NOT_PUBLISHED)
 

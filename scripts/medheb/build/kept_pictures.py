@@ -8,25 +8,33 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medheb.build.inventory import Fact
 from medheb.build.output import Known, Output
+from medheb.build.unusual import unusual
 from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
-from medheb.imaging.pictures import Decoded, decode_picture
+from medheb.imaging.pictures import Decoded, decode_picture, orientation_of
 
 SUFFIXES = frozenset({".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp"})
+ORDINARY = ("L", "RGB")
 EXTENSION = {"JPEG": "jpg", "PNG": "png", "TIFF": "tif", "BMP": "bmp", "GIF": "gif", "WEBP": "webp"}
 
 
 def facts_of(decoded: Decoded) -> dict[str, Fact]:
-    """Size, stored mode, format, and what is unusual (fixed phrases joined by ``; ``)."""
+    """Size, stored mode, format, what is unusual (fixed phrases joined by ``; ``), and that nothing was changed."""
     width, height = decoded.image.size
-    unusual = "; ".join(decoded.notes) or None
-    return {"width": width, "height": height, "mode": decoded.stored_mode, "format": decoded.format, "unusual": unusual}
+    return {
+        "width": width,
+        "height": height,
+        "mode": decoded.stored_mode,
+        "format": decoded.format,
+        "unusual": unusual(decoded),
+        "transform": "kept as stored",
+    }
 
 
 def check(content: bytes, where: str | Path, name: str) -> Decoded:
@@ -35,7 +43,15 @@ def check(content: bytes, where: str | Path, name: str) -> Decoded:
     Raises:
         MedhebError: it is not, or it is damaged.
     """
-    return decode_picture(content, where, modes=Modes.AS_STORED, orientation="keep", name=name)
+    decoded = decode_picture(content, where, modes=Modes.AS_STORED, orientation="keep", name=name)
+    notes = list(decoded.notes)
+    if decoded.stored_mode not in ORDINARY:
+        notes.append(f"stored as {decoded.stored_mode}")
+    elif decoded.image.has_transparency_data:
+        notes.append("one colour is transparent")
+    if orientation_of(decoded.image) != 1:
+        notes.append("an EXIF tag asks to turn it")
+    return replace(decoded, notes=tuple(notes))
 
 
 @dataclass(frozen=True)

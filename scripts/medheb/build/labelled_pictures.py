@@ -19,6 +19,7 @@ from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
 from medheb.build.tables import Row, read_table
+from medheb.build.unusual import note_unusual
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
 
@@ -52,12 +53,26 @@ def _label(row: Row, options: LabelledPictures) -> str | None:
     if options.label_column is not None:
         code = row.cells[options.label_column]
         if code not in options.labels:
-            raise MedhebError(row.where, f"has the class {code!r}", f"Classes are {', '.join(options.labels)}")
+            raise MedhebError(
+                row.where,
+                f"has the class {code!r}" if code else "has no class",
+                f"Classes are {', '.join(options.labels)}",
+            )
         return options.labels[code]
     found = [column for column in (*options.labels, *options.dropped) if _is_one(row, column)]
     if options.healthy_column is not None and not _is_one(row, options.healthy_column):
         return options.healthy if not found else None
     return options.labels.get(found[0]) if len(found) == 1 else None
+
+
+def check_name(name: str, where: str) -> None:
+    """Refuse an id that is more than a file name: it would reach out of the folder of pictures.
+
+    Raises:
+        MedhebError: it is empty, or holds a slash, a backslash or the parent folder.
+    """
+    if not name or name in {".", ".."} or any(sign in name for sign in "/\\:\0"):
+        raise MedhebError(where, f"names the picture {name!r}, which is no file name", "Mend the row")
 
 
 def _is_one(row: Row, column: str) -> bool:
@@ -105,6 +120,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         try:
             if len(claims) > 1:
                 raise MedhebError(claims[1].where, f"repeats the picture of {row.where}", "Keep one of the rows")
+            check_name(name, row.where)
             label = _label(row, options)
             if label is None:
                 out.count("rows that name several classes, none, or one without a text, left out")
@@ -118,11 +134,10 @@ def _keep(source: Source, options: LabelledPictures, path: Path, label: str, whe
     if not path.is_file():
         raise MedhebError(where, f"names a picture that is not there: {path.name}", "Fetch the source again")
     kept = read_kept(path)
-    facts: dict[str, Fact] = {"kind": "picture", "label": label, "split": "test", "member": path.name}
-    if options.split == "drawn":
-        # Equal pictures are one group: repeats with other grades are known.
-        group = kept.known.content
-        facts |= {"group": group, "split": drawn_split(source.seed, source.dataset.id, group)}
+    # Equal pictures are one group: repeats with other grades are known.
+    group = kept.known.content
+    split = drawn_split(source.seed, source.dataset.id, group) if options.split == "drawn" else "test"
+    facts: dict[str, Fact] = {"kind": "picture", "label": label, "split": split, "group": group, "member": path.name}
     keep_file(out, f"{options.folder}/{path.name}", kept, **facts)
 
 
@@ -130,6 +145,7 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Selection lists, and counts of what was left out or contradicts itself."""
     options = source.options(LabelledPictures)
     write_selections(files, out, ["picture"])
+    note_unusual(files, out)
     if options.split == "drawn":
         out.note(NOT_PUBLISHED)
     labels = defaultdict(set)

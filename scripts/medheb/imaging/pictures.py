@@ -141,7 +141,7 @@ def _refusal(content: bytes, where: str | Path, error: BaseException) -> MedhebE
     return MedhebError(where, f"is a damaged picture ({' '.join(str(error).split())[:80]})", GET_AGAIN)
 
 
-def _orientation(image: Image.Image) -> int:
+def orientation_of(image: Image.Image) -> int:
     """EXIF orientation, 1 (as it lies) if there is none that can be read."""
     try:
         value = image.getexif().get(ExifTags.Base.Orientation)
@@ -204,7 +204,7 @@ def decode_picture(
         notes += _name_note(name or (where.name if isinstance(where, Path) else ""), kind)
         if getattr(image, "is_animated", False):
             notes.append("several frames, the first is taken")
-        turn = TURNS.get(_orientation(image)) if orientation == "apply" else None
+        turn = TURNS.get(orientation_of(image)) if orientation == "apply" else None
         if turn is not None:
             image = image.transpose(turn)
             notes.append("turned as its EXIF tag says")
