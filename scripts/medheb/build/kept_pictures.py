@@ -33,7 +33,7 @@ def facts_of(decoded: Decoded) -> dict[str, Fact]:
         "mode": decoded.stored_mode,
         "format": decoded.format,
         "unusual": unusual(decoded),
-        "transform": "kept as stored",
+        "transform": "bytes as stored",
     }
 
 

@@ -114,7 +114,6 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             question=question,
             answer=answer,
             member=f"{Path(path).name}, row {row}",
-            transform="bytes as stored",
             **facts_of(decoded),
         )
 
