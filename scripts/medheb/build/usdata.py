@@ -194,7 +194,6 @@ def _report(report: Any, organ: str, split: str, folder: Path, where: str, out: 
             slice=index,
             report=text,
             member=target,
-            transform="file as stored",
             **facts_of(decoded[index]),
         )
 
