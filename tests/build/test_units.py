@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from medheb.build import registry
 from medheb.build.inventory import Inventory, read_header, read_inventory
-from medheb.build.run import build_from, build_images, build_shard
+from medheb.build.run import build_from, build_images, build_shard, general
 from medheb.build.source import Source
 from medheb.build.work import Shard
 from medheb.cli import app
@@ -114,6 +114,29 @@ def test_only_bad_cases_fail_with_the_first_reason(toy: Run) -> None:
     lay(toy.layout.source_files("toy"), CASES)
     assert build_images(toy, "toy").ok, "a mended source does not meet its old refusals"
     assert not inventory_of(toy).refusals
+
+
+def test_a_closed_source_says_what_is_wrong_but_not_with_whom(toy: Run) -> None:
+    lay(toy.layout.source_files("toy"), dict.fromkeys(CASES, "dark"))
+    closed = toy.datasets["toy"].model_copy(update={"show_content": False, "redistribution": False})
+    with pytest.raises(MedhebError, match="7 of 7 that cannot be used") as caught:
+        build_from(closed, toy.layout.source_files("toy"), toy.layout.benchmark, "corrected", "cone")
+    assert caught.value.fault.endswith("(its terms forbid to name them): is not a number")
+    assert "c1" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kept"),
+    [
+        ("has the class 'Nodule'", "has the class"),
+        ("names a picture that is not there: p10/s5.jpg", "names a picture that is not"),
+        ("is a DICOM file without pixels", "is a DICOM file without pixels"),
+        ("repeats Cardiomegaly of line 7", "repeats"),
+        ("12 rows", "another fault"),
+    ],
+)
+def test_the_general_part_of_a_fault_holds_no_data(fault: str, kept: str) -> None:
+    assert general(fault) == kept
 
 
 def test_two_files_that_claim_one_case_are_refused(toy: Run) -> None:

@@ -29,6 +29,9 @@ from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 
 log = logging.getLogger("medheb.build")
+PLAIN_NAMES = frozenset(
+    {"DICOM", "JPEG", "PNG", "TIFF", "CSV", "JSON", "HU", "8-bit"}
+)  # words of faults, never of data
 
 
 @dataclass(frozen=True)
@@ -198,12 +201,25 @@ def build(made: Build, workers: int = 1) -> Status:
     return OK
 
 
+def general(fault: str) -> str:
+    """The part of a fault that says nothing of the data: its first words, up to a name, number or quotation."""
+    kept = []
+    for word in fault.split():
+        bare = word.strip(",;")
+        if not (bare in PLAIN_NAMES or (bare.isalpha() and bare.islower())):
+            break
+        kept.append(word)
+    return " ".join(kept).rstrip(",;") or "another fault"
+
+
 def _nothing(source: Source, refusals: list[Refusal]) -> MedhebError:
     """Why a build gave no file at all."""
     if not refusals:
         return MedhebError(source.dataset.id, "gave no files", "Check recipe.options: nothing passed its limits")
     if not source.dataset.show_content:
-        fault = f"gave no files: {len(refusals)} cases, files or rows could not be used (its terms forbid to show them)"
+        (commonest, count) = Counter(general(refusal.fault) for refusal in refusals).most_common(1)[0]
+        of_all = f"{count} of {len(refusals)} that cannot be used (its terms forbid to name them)"
+        fault = f"gave no files; {of_all}: {commonest}"
         return MedhebError(source.dataset.id, fault, "Check that the folder is whole and is the source's own")
     first, more = refusals[0], len(refusals) - 1
     return MedhebError(first.where, first.fault + (f" (and {more} more that are no use)" if more else ""), first.remedy)
