@@ -107,7 +107,7 @@ def test_a_missing_report_or_picture_leaves_out_its_study_only(mimic: Path, tmp_
     next(mimic.rglob("s50000001.txt")).unlink()
     next(mimic.rglob("cc3.jpg")).unlink()
     next(mimic.rglob("s50000007.txt")).write_text("FINDINGS: only these\n")
-    with pytest.raises(MedhebError, match="gave no files: 2 cases, files or rows could not be used"):
+    with pytest.raises(MedhebError, match=r"gave no files; \d of 2 that cannot be used"):
         make.build("mimic_cxr", mimic, tmp_path / "out")
     next(mimic.rglob("s50000007.txt")).write_text("FINDINGS: these\nCONCLUSION: and this\n")
     inventory = make.build("mimic_cxr", mimic, tmp_path / "again")
@@ -282,7 +282,7 @@ def test_nothing_that_tells_a_case_is_printed_or_logged(
         command = ["build", dataset, "--source", str(mimic), "--out", str(tmp_path / dataset / protocol)]
         result = CliRunner().invoke(app, [*command, "--protocol", protocol])
         said = result.output + str(result.exception or "")
-        assert "could not be used" in said
+            assert "cannot be used" in said or "could not be used" in said
         for secret in ("5000000", "1000100", "bb1", "cc1", "spine", "Clear lungs", ".jpg", ".txt"):
             assert secret not in said, (dataset, protocol, secret)
 

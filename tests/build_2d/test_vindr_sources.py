@@ -176,6 +176,16 @@ def test_mammograms_of_the_official_copy(tmp_path: Path) -> None:
     ]
 
 
+def test_the_table_is_trusted_more_than_the_header_for_side_and_view(tmp_path: Path) -> None:
+    make.put_mammo(tmp_path / "in", [["s1", "q", "m1", "['Mass']", 10, 10, 60, 60, "training"]])
+    table = tmp_path / "in" / "finding_annotations.csv"
+    header, row = table.read_text().splitlines()
+    table.write_text(f"{header},laterality,view_position\n{row},R,MLO\n")
+    inventory = make.build("vindr_mammo", tmp_path / "in", tmp_path / "out")
+    for file in (make.by_path(inventory)["images_png/s1/m1.png"], *inventory.of_kind("crop")):
+        assert (file.facts["laterality"], file.facts["view"]) == ("right", "MLO")
+
+
 def test_mammograms_of_the_third_party_win_in_release(tmp_path: Path) -> None:
     make.put_mammo(tmp_path / "in", [["s1", "q", "m1", "['Mass']", 10, 10, 60, 60, "training"]])
     table = tmp_path / "in" / "vindr_detection_v1_folds.csv"

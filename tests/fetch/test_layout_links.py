@@ -9,8 +9,9 @@ import pytest
 
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_folder
-from medheb.fetch.links import FOLDERS, GROUPS, link_folder, link_mimic, link_shared
+from medheb.fetch.links import GROUPS, link_folder, link_shared
 
+FOLDERS = ("ChestImagrome", "MIMIC-CXR-Report", "MIMIC-CXR-T", "MIMIC-CXR-VQA")
 NAME = "p17/p17999999/s57999999/picture.jpg"
 
 
@@ -28,6 +29,13 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     return tmp_path / "MedHEB/2D_Images"
+
+
+def link_mimic(images: Path, root: Path, version: str) -> None:
+    """All links of the card, as the recipes of its four folders make them together."""
+    link_shared(images, root, version)
+    for name in FOLDERS:
+        link_folder(images / name, version)
 
 
 def tree(folder: Path) -> dict[str, tuple[str, int]]:

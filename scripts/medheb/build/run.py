@@ -209,7 +209,7 @@ def general(fault: str) -> str:
         if not (bare in PLAIN_NAMES or (bare.isalpha() and bare.islower())):
             break
         kept.append(word)
-    return " ".join(kept).rstrip(",;") or "another fault"
+    return " ".join(kept).rstrip(",;") if len(kept) > 1 else "another fault"
 
 
 def _nothing(source: Source, refusals: list[Refusal]) -> MedhebError:

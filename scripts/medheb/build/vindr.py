@@ -38,6 +38,8 @@ class Mark:
         group: patient or picture, the unit of splitting.
         label: the finding.
         corners: x1, y1, x2, y2 as the table has them.
+        laterality: of the picture, where the table says it; it is trusted more than the header.
+        view: likewise.
     """
 
     row: Row
@@ -47,6 +49,8 @@ class Mark:
     group: str
     label: str
     corners: tuple[str, ...]
+    laterality: str | None = None
+    view: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class PictureUnit:
     split: str
     group: str
     findings: tuple[tuple[str, int, tuple[ReaderBox, ...]], ...]
+    laterality: str | None = None
+    view: str | None = None
 
 
 def sound_names(row: Row, names: Iterable[str], faults: list[Fault]) -> bool:
@@ -139,9 +145,8 @@ def picture_units(
         inner = f"{mark.folder}/{picture}" if mark.folder else picture
         findings = tuple((label, numbers[label], tuple(found)) for label, found in sorted(boxes[picture].items()))
         path = f"{target.replace('{split}', mark.split)}/{inner}.png"
-        units.append(
-            Unit(picture, PictureUnit(picture, path, folder / f"{inner}{suffix}", mark.split, mark.group, findings))
-        )
+        original, sides = folder / f"{inner}{suffix}", (mark.laterality, mark.view)
+        units.append(Unit(picture, PictureUnit(picture, path, original, mark.split, mark.group, findings, *sides)))
     if absent:
         units.append(Unit("splits without pictures", dict(sorted(absent.items()))))
     return [*units, *unit_of_faults(faults)]
@@ -159,7 +164,14 @@ def build_picture(source: Source, unit: Unit, out: Output) -> None:
         return
     data: PictureUnit = unit.data
     xray = read_xray(data.original, source.release)
-    common = {"case": data.picture, "split": data.split, "group": data.group, "picture": data.target}
+    common = {
+        "case": data.picture,
+        "split": data.split,
+        "group": data.group,
+        "picture": data.target,
+        "laterality": data.laterality or xray.facts.get("laterality"),
+        "view": data.view or xray.facts.get("view"),
+    }
     for label, number, boxes in data.findings:
         united = united_boxes(boxes, xray.image.size, source.release, out)
         member = "; ".join(box.where for box in boxes)

@@ -19,9 +19,11 @@ from medheb.build.source import Source
 from medheb.build.splits import split_word
 from medheb.build.vindr import SPLITS, Mark, build_picture, picture_units, sound_names, write_test_rows
 from medheb.core.errors import MedhebError
+from medheb.imaging.radiograph_dicom import SIDES, VIEWS
 from medheb.manifest.base import RelativePath, Strict
 
 COLUMNS = ("image_id", "finding_categories", "split")
+LATERALITY, VIEW = "laterality", "view_position"  # in both tables, where they have them
 MAX_LIST = 1000
 TRAINING = "training"
 
@@ -102,7 +104,8 @@ def units(source: Source) -> Sequence[Unit]:
     root, variant = _found(source, options)
     faults: list[Fault] = []
     marks = []
-    for row in rows_of(root / variant.table, (*COLUMNS, *variant.corners, variant.folder_column), faults):
+    columns = (*COLUMNS, *variant.corners, variant.folder_column)
+    for row in rows_of(root / variant.table, columns, faults, optional=(LATERALITY, VIEW)):
         if not row.cells[variant.corners[0]]:
             continue
         labels = [label for label in _categories(row, faults) if label != options.no_finding]
@@ -111,7 +114,10 @@ def units(source: Source) -> Sequence[Unit]:
         if split is None or not sound_names(row, [picture, folder], faults):
             continue
         corners = tuple(row.cells[name] for name in variant.corners)
-        marks += [Mark(row, picture, folder, split, folder, label, corners) for label in dict.fromkeys(labels)]
+        side = SIDES.get(row.cells.get(LATERALITY, "").upper())
+        view = row.cells.get(VIEW, "").upper()
+        about = (side, view if view in VIEWS else None)
+        marks += [Mark(row, picture, folder, split, folder, label, corners, *about) for label in dict.fromkeys(labels)]
     pictures = root / variant.pictures
     folders = dict.fromkeys(SPLITS, (pictures, variant.suffix))
     return picture_units(source, marks, folders, options.pictures, options.labels, faults)

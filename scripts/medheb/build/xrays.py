@@ -70,15 +70,15 @@ def _check_mode(image: Image.Image, path: str) -> None:
 
 def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
     """Write a picture as PNG, or take over the file that it is the content of."""
-    everything = {**xray.facts, **facts, "width": xray.image.width, "height": xray.image.height}
+    image = xray.image
+    everything = {**xray.facts, **facts, "mode": image.mode, "width": image.width, "height": image.height}
     if xray.original is not None:
-        image = xray.image
         content = xray.original.read_bytes()
         digest = samples_digest(image.mode, *image.size, image.tobytes())
         out.known_file(path, xray.original, Known(len(content), sha256_bytes(content), digest), everything)
     else:
-        _check_mode(xray.image, path)
-        out.picture(path, xray.image, **everything)
+        _check_mode(image, path)
+        out.picture(path, image, **everything)
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,12 @@ from medheb.core.errors import MedhebError
 from medheb.core.files import fsync_folder, temporary_name
 
 SHARED = "mimic_original"
-FOLDERS = ("ChestImagrome", "MIMIC-CXR-Report", "MIMIC-CXR-T", "MIMIC-CXR-VQA")
 GROUPS = tuple(f"p{number}" for number in range(10, 20))
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]*")
 
 
-def link_mimic(images: Path, root: Path, version: str) -> None:
-    """Lay out all links of the card.
+def link_shared(images: Path, root: Path, version: str) -> None:
+    """Point ``images/mimic_original/<version>/files`` at the copy.
 
     Args:
         images: the benchmark's ``2D_Images`` folder.
@@ -32,13 +31,6 @@ def link_mimic(images: Path, root: Path, version: str) -> None:
     Raises:
         MedhebError: the copy has no ``files``, or a real file or folder stands where a link must be.
     """
-    link_shared(images, root, version)
-    for name in FOLDERS:
-        link_folder(images / name, version)
-
-
-def link_shared(images: Path, root: Path, version: str) -> None:
-    """Point ``images/mimic_original/<version>/files`` at the copy; see :func:`link_mimic`."""
     if not VERSION.fullmatch(version):
         raise MedhebError(SHARED, f"cannot be named by version {version!r}", "Allowed: letters, digits, dot and dash")
     files = Path(os.path.realpath(root)) / "files"
