@@ -145,9 +145,12 @@ if __name__ == "__main__":
     import transfer
     import verify
 
+    import audit
+
     transfer.bench_download()
     verify.bench_verify()
     verify.bench_sums()
+    audit.bench_audit()
     radiograph.bench_radiograph()
     bench_ranking()
     projection.bench_projection()
