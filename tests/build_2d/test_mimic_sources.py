@@ -282,7 +282,7 @@ def test_nothing_that_tells_a_case_is_printed_or_logged(
         command = ["build", dataset, "--source", str(mimic), "--out", str(tmp_path / dataset / protocol)]
         result = CliRunner().invoke(app, [*command, "--protocol", protocol])
         said = result.output + str(result.exception or "")
-            assert "cannot be used" in said or "could not be used" in said
+        assert "cannot be used" in said or "could not be used" in said
         for secret in ("5000000", "1000100", "bb1", "cc1", "spine", "Clear lungs", ".jpg", ".txt"):
             assert secret not in said, (dataset, protocol, secret)
 
