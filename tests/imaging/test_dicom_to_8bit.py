@@ -467,3 +467,11 @@ def test_real_radiographs_are_rendered_as_pydicom_does(name: str, ends: tuple[in
     found = read_radiograph(SAMPLES / name)
     assert found.inverted
     assert is_rounded(found.picture, by_pydicom(SAMPLES / name, ends))
+
+
+@pytest.mark.parametrize("missing", [40, 200])
+def test_a_file_that_ends_within_its_compressed_pixels_is_called_cut_off(tmp_path: Path, missing: int) -> None:
+    path = written(tmp_path / "x.dcm", compressed(ramp(), uid.JPEGLSLossless))
+    path.write_bytes(path.read_bytes()[:-missing])
+    with pytest.raises(MedhebError, match=r"x\.dcm: is cut off within its pixels"):
+        read_radiograph(path)

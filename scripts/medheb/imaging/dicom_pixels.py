@@ -83,6 +83,10 @@ def quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
+# Tag (7FE0,0010) of explicit little endian files with its type; compressed pixels are always stored so.
+PIXELS_BEGIN = (b"\xe0\x7f\x10\x00OB", b"\xe0\x7f\x10\x00OW")
+
+
 def read_header(path: Path) -> pydicom.Dataset:
     """The data set of a DICOM file, pixels not yet decoded; also of one without the 128 bytes in front.
 
@@ -105,6 +109,9 @@ def read_header(path: Path) -> pydicom.Dataset:
             raise InvalidDicomError("no preamble, no rows")
     except READ_ERRORS as error:
         raise MedhebError(path, "is not a DICOM file, or its header is damaged", GET_AGAIN) from error
+    if "PixelData" not in header and any(mark in content for mark in PIXELS_BEGIN):
+        # The reader ends quietly where compressed pixels break off.
+        raise MedhebError(path, "is cut off within its pixels", GET_AGAIN)
     return header
 
 
