@@ -163,8 +163,10 @@ def link_picture(
     everything: dict[str, Fact] = {
         "kind": "xray",
         "member": path,
+        "mode": image.mode,
         "width": image.width,
         "height": image.height,
+        "transform": "bytes as stored",
         **facts,
     }
     out.link(prefix + path, original, everything, sha256_bytes(content), digest, len(content))

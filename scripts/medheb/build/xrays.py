@@ -71,7 +71,9 @@ def _check_mode(image: Image.Image, path: str) -> None:
 def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
     """Write a picture as PNG, or take over the file that it is the content of."""
     image = xray.image
-    everything = {**xray.facts, **facts, "mode": image.mode, "width": image.width, "height": image.height}
+    how = "bytes as stored" if xray.original else "rendered from DICOM" if xray.facts else "pixels as decoded"
+    size: dict[str, Fact] = {"mode": image.mode, "width": image.width, "height": image.height}
+    everything: dict[str, Fact] = {**xray.facts, "transform": how, **facts, **size}
     if xray.original is not None:
         content = xray.original.read_bytes()
         digest = samples_digest(image.mode, *image.size, image.tobytes())
