@@ -123,7 +123,7 @@ def _scans(split: str, folder: Path, listed: Sequence[str]) -> list[Unit]:
         except MedhebError as error:
             units.append(Unit(f"{split} {case.name}", Fault(str(error.where), error.fault, error.remedy)))
     for name, paths in scans.items():
-        there = [path for path in paths if path.exists()] or paths[:1]
+        there = [path for path in paths if os.path.exists(path)] or paths[:1]  # noqa: PTH110 - False for a folder without rights
         data = (split, os.fspath(there[0])) if len(there) == 1 else claimed_twice(name, there)
         units.append(Unit(f"{split} {name}", data))
     missing = "is missing, though the table of volumes lists it"

@@ -98,7 +98,12 @@ class Source:
     def folders_with(self, *markers: str, among: Path | None = None) -> list[Path]:
         """All folders of :func:`folder_with` on the highest level that has one, sorted; empty if there is none."""
         for level in _levels(among or self.files):
-            found = [folder for folder in level if any((folder / marker).exists() for marker in markers)]
+            # os.path.exists is False, and no error, in a folder without rights.
+            found = [
+                folder
+                for folder in level
+                if any(os.path.exists(folder / marker) for marker in markers)  # noqa: PTH110
+            ]
             if found:
                 return found
         return []
