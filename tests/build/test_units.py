@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from medheb.build import registry
 from medheb.build.inventory import Inventory, read_header, read_inventory
+from medheb.build.output import Output
 from medheb.build.run import build_from, build_images, build_shard, general
 from medheb.build.source import Source
 from medheb.build.work import Shard
@@ -261,3 +262,24 @@ def test_a_killed_build_goes_on_where_it_stopped(toy: Run, tmp_path: Path) -> No
 def test_wrong_options_are_refused(arguments: list[str], message: str) -> None:
     result = CliRunner().invoke(app, ["build", "bloodmnist", *arguments])
     assert message in str(result.exception)
+
+
+def test_a_folder_without_rights_hides_nothing_else(toy: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay(tmp_path / "top" / "open", CASES)
+    (tmp_path / "top" / "locked").mkdir()
+    real = os.stat
+
+    def stat(path: object, *arguments: object, **options: object) -> os.stat_result:
+        if "locked/" in str(path):
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *arguments, **options)  # type: ignore[call-overload, no-any-return]
+
+    monkeypatch.setattr(os, "stat", stat)
+    assert Source(toy.datasets["toy"], tmp_path / "top").folder_with("cases") == tmp_path / "top" / "open"
+
+
+def test_no_picture_is_refused_in_words_that_stay_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "x.png"
+    path.write_bytes(b"junk")
+    with pytest.raises(MedhebError, match=r"x\.png: cannot be decoded \(it is no picture\)"):
+        Output(tmp_path / "out", "toy").file("x.png", path)

@@ -23,7 +23,7 @@ from typing import Any
 from PIL import Image
 
 from medheb.build.inventory import BuiltFile
-from medheb.build.output import Output
+from medheb.build.output import Output, why_not
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.slices import Fault, children, claimed_twice, folders_in, require_use
 from medheb.build.source import SEARCH_DEPTH, Source
@@ -223,7 +223,7 @@ def _common_size(frames: Sequence[tuple[int, Path]], out: Output) -> list[tuple[
             with Image.open(path) as image:
                 sizes[path] = image.size
         except DAMAGE as error:
-            out.refuse(MedhebError(path, f"cannot be decoded ({error})", "Get an undamaged copy"))
+            out.refuse(MedhebError(path, f"cannot be decoded ({why_not(error)})", "Get an undamaged copy"))
     if not sizes:
         return []
     common = Counter(sizes.values()).most_common(1)[0][0]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from medheb.build.inventory import BuiltFile, Fact, Refusal
 from medheb.core.digests import content_digest, sha256_bytes
@@ -19,6 +19,11 @@ from medheb.core.errors import MedhebError
 from medheb.imaging.png import encode_picture
 from medheb.imaging.volume import Array
 from medheb.manifest.base import check_relative
+
+
+def why_not(error: BaseException) -> str:
+    """Why a picture cannot be decoded, in words that are the same each time: Pillow's own name a memory address."""
+    return "it is no picture" if isinstance(error, UnidentifiedImageError) else str(error)
 
 
 @dataclass(frozen=True)
@@ -72,7 +77,7 @@ class Output:
             digest = content_digest(Path(path), content)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise MedhebError(
-                f"{self._where}: {path}", f"cannot be decoded ({error})", "Get an undamaged copy"
+                f"{self._where}: {path}", f"cannot be decoded ({why_not(error)})", "Get an undamaged copy"
             ) from error
         target = self._claim(path)
         target.write_bytes(content)
@@ -88,7 +93,7 @@ class Output:
         try:
             digest = content_digest(Path(path), content)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            raise MedhebError(original, f"cannot be decoded ({error})", "Get an undamaged copy") from error
+            raise MedhebError(original, f"cannot be decoded ({why_not(error)})", "Get an undamaged copy") from error
         self.known_file(path, original, Known(len(content), sha256_bytes(content), digest), facts)
 
     def known_file(self, path: str, original: Path, known: Known, facts: Mapping[str, Fact]) -> None:
