@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from medheb import __version__
+from medheb.audit.app import audit_app
 from medheb.core.errors import MedhebError
 from medheb.core.log import scrub, set_up_logging
-from medheb.core.status import Status
+from medheb.core.terminal import console, tell
+from medheb.fetch.app import fetch_app
 from medheb.imaging.drr.app import drr_app
-from medheb.manifest.load import Run, load_config, load_run, merge
-
-DEFAULT_CONFIG = Path("config/config.yaml")
-FULL_CONFIG = Path("config/full.yaml")
-WIDE = 160  # columns of a table that goes into a file
+from medheb.index.app import index_app
+from medheb.manifest.chosen import DEFAULT_CONFIG, choose, chosen, current_run, sources_run
+from medheb.manifest.load import load_config, load_run, merge
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -32,42 +31,17 @@ app = typer.Typer(
     help="Rebuild the MedHEB benchmark, evaluate embedding models on it, audit the result. "
     "Usually Snakemake calls these steps for you: `snakemake all`, or `make demo` to see it work.",
 )
-audit_app = typer.Typer(no_args_is_help=True, help="Digests and Merkle roots of everything that led to a number.")
+app.add_typer(fetch_app)
 app.add_typer(audit_app, name="audit")
+app.add_typer(index_app, name="index")
 app.add_typer(drr_app, name="drr")
 
 Threads = Annotated[int, typer.Option(min=1, help="CPU threads of the networks.")]
 DatasetId = Annotated[str, typer.Argument(help="Source id, the name of its manifest.")]
-DatasetIds = Annotated[list[str] | None, typer.Argument(help="Source ids; all of the run if none is given.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 GroupId = Annotated[str, typer.Argument(help="Sources of the tasks as in tasks.tsv, joined by +.")]
 TaskId = Annotated[str, typer.Argument(help="Task key of tasks.tsv.")]
 ModelId = Annotated[str, typer.Argument(help="Model id of models.yaml.")]
-
-
-class State:
-    """Options given before the sub-command."""
-
-    config_files: tuple[Path, ...] = (DEFAULT_CONFIG,)
-    config_given: bool = False
-    overrides: dict[str, Any] = {}  # noqa: RUF012 - replaced as a whole by the callback
-
-
-def current_run() -> Run:
-    """The run that the options describe."""
-    return load_run(load_config(State.config_files, State.overrides))
-
-
-def sources_run() -> Run:
-    """The run that commands about sources mean: the full benchmark, unless ``--config`` names another."""
-    if State.config_given or not FULL_CONFIG.exists():
-        return current_run().with_index()
-    return load_run(load_config((DEFAULT_CONFIG, FULL_CONFIG), State.overrides)).with_index()
-
-
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=WIDE)
 
 
 def parse_override(text: str) -> dict[str, Any]:
@@ -106,17 +80,10 @@ def options(
 ) -> None:
     """Options of every sub-command."""
     set_up_logging()
-    State.config_files = tuple(config or [DEFAULT_CONFIG])
-    State.config_given = bool(config)
-    State.overrides = {}
+    overrides: dict[str, Any] = {}
     for text in set_ or []:
-        State.overrides = merge(State.overrides, parse_override(text))
-
-
-def _tell(status: Status) -> None:
-    """A blocked or failed status is a result, so the exit code stays 0; the report shows it."""
-    if not status.ok:
-        typer.echo(f"{status.state}: {status.reason}. {status.remedy}", err=True)
+        overrides = merge(overrides, parse_override(text))
+    choose(config, overrides)
 
 
 def _limit_threads(threads: int) -> None:
@@ -124,114 +91,6 @@ def _limit_threads(threads: int) -> None:
         os.environ[name] = str(threads)
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-
-
-@app.command("accept")
-def accept_terms(
-    datasets: Annotated[list[str] | None, typer.Argument(help="Source ids.")] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Accept without being asked; for unattended runs.")] = False,
-    file: Annotated[
-        Path | None, typer.Option(help="YAML file of decisions for unattended runs; see docs/data.md.")
-    ] = None,
-) -> None:
-    """Show the terms of sources, ask whether you accept them, and record it. Nothing is fetched before."""
-    from medheb.fetch.accept import accept, accept_file, ask, selected
-
-    run = sources_run()
-    if file is not None:
-        accept_file(run, file, _console())
-    elif not datasets:
-        raise MedhebError("medheb accept", "got neither a source nor --file", "Name sources; `medheb plan` lists them")
-    if datasets:
-        declined = accept(run, selected(run, datasets), _console(), (lambda _: True) if yes else ask)
-        if declined:
-            raise typer.Exit(1)
-
-
-@app.command()
-def plan(as_json: AsJson = False) -> None:
-    """List what each source needs: bytes, files, hours, and what is in the way. Asks no host, downloads nothing.
-
-    Exit code 1 if the disk is too small for what can be downloaded.
-    """
-    from medheb.fetch.plan import make_plan, require_room
-    from medheb.fetch.plan_table import print_plan
-
-    made = make_plan(sources_run())
-    if as_json:
-        typer.echo(made.model_dump_json(indent=1))
-    else:
-        print_plan(made, _console())
-    require_room(made)
-
-
-@app.command()
-def doctor(
-    datasets: DatasetIds = None,
-    online: Annotated[bool, typer.Option("--online", help="Also ask each source's host.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Check Python, packages, terms, tokens, optional clients, local copies, disk, netrc. Exit code 1 if not."""
-    from medheb.fetch.doctor import diagnose, print_diagnosis
-
-    diagnosis = diagnose(sources_run(), datasets or [], online)
-    if as_json:
-        typer.echo(scrub(diagnosis.model_dump_json(indent=1)))
-    else:
-        print_diagnosis(diagnosis, _console())
-    if not diagnosis.ok:
-        raise typer.Exit(1)
-
-
-@app.command()
-def refresh(dataset: DatasetId) -> None:
-    """Ask a source's host what it holds now, print what changed, and write the lock if anything did."""
-    from medheb.fetch.refresh import print_refresh
-    from medheb.fetch.refresh import refresh as look_again
-
-    print_refresh(look_again(sources_run(), dataset), _console())
-
-
-@app.command("verify-copy")
-def verify_copy(
-    dataset: DatasetId,
-    full: Annotated[bool, typer.Option("--full", help="Every listed file, not only those that tasks need.")] = False,
-    reread: Annotated[bool, typer.Option("--reread", help="Also files that an earlier run found right.")] = False,
-    list_: Annotated[
-        Path | None, typer.Option("--list", help="Write the verdict of each file into this private file of yours.")
-    ] = None,
-) -> None:
-    """Verify your own copy of a source. Prints counts, bytes and digests only. Exit code 1 if it cannot be used."""
-    from medheb.fetch.accept import selected
-    from medheb.fetch.local_copy import verify_local
-    from medheb.fetch.verification import write_list
-
-    run = sources_run()
-    (manifest,) = selected(run, [dataset])
-    verification = verify_local(run, manifest, full=full, reread=reread)
-    typer.echo(verification.summary())
-    for note in verification.notes:
-        typer.echo(f"note: {note}")
-    if list_ is not None:
-        write_list(verification, list_)
-    if trouble := verification.trouble():
-        raise trouble
-
-
-@app.command()
-def fetch(dataset: DatasetId) -> None:
-    """Download one source and unpack it, or record why it is blocked."""
-    from medheb.fetch.source import fetch_source
-
-    _tell(fetch_source(current_run().with_index(), dataset))
-
-
-@app.command("fetch-model")
-def fetch_model(model: ModelId) -> None:
-    """Download one model's weights and unpack them, or record why they are blocked."""
-    from medheb.fetch.source import fetch_model as fetch_weights
-
-    _tell(fetch_weights(current_run(), model))
 
 
 @app.command()
@@ -264,45 +123,9 @@ def build(
             "medheb build", "got --protocol or --projector without --source", "A run has them in its configuration"
         )
     elif shard is not None or receipt is not None:
-        _tell(build_command(current_run(), dataset, parse_shard(shard), receipt, workers))
+        tell(build_command(current_run(), dataset, parse_shard(shard), receipt, workers))
     else:
-        _tell(build_images(current_run(), dataset, workers))
-
-
-@app.command()
-def index(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(help="Task keys or source ids (all tasks of it); `check` before them to check."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Folder that `medheb build --out` filled.")] = None,
-    protocol: Annotated[
-        Literal["release", "corrected"] | None, typer.Option(help="Under which the sources were built. With --out.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make task files.
-
-    `medheb index check [TASK...]`: is every picture there that they name? Exit code 1 if not.
-    `medheb index train [SOURCE...]`: training rows of the in-distribution tasks, nothing of a test in them.
-    """
-    from medheb.index.commands import CHECK, TRAIN, check_command, in_folder, index_command, knows, train_rows
-
-    wanted = list(names or [])
-    if wanted[:1] == [TRAIN]:
-        train_rows(in_folder(current_run(), out, protocol), wanted[1:])
-        return
-    checking = wanted[:1] == [CHECK]
-    wanted = wanted[1:] if checking else wanted
-    if not wanted and not checking:
-        raise MedhebError("medheb index", "got no task and no source", "Name some, or `check` to check all tasks")
-    run = current_run()
-    if out is not None or any(not knows(run, name) for name in wanted):
-        run = sources_run()
-    run = in_folder(run, out, protocol)
-    if checking:
-        raise typer.Exit(check_command(run, wanted, as_json))
-    index_command(run, wanted)
+        tell(build_images(current_run(), dataset, workers))
 
 
 @app.command()
@@ -311,7 +134,7 @@ def bridge(model: ModelId, threads: Threads = 2) -> None:
     _limit_threads(threads)
     from medheb.embed.bridge import fit_model_bridge
 
-    _tell(fit_model_bridge(current_run(), model))
+    tell(fit_model_bridge(current_run(), model))
 
 
 @app.command()
@@ -320,7 +143,7 @@ def embed(model: ModelId, group: GroupId, threads: Threads = 2) -> None:
     _limit_threads(threads)
     from medheb.embed.run import embed_inputs
 
-    _tell(embed_inputs(current_run(), model, group))
+    tell(embed_inputs(current_run(), model, group))
 
 
 @app.command()
@@ -328,7 +151,7 @@ def evaluate(model: ModelId, task: TaskId) -> None:
     """Score one model on one task from stored vectors."""
     from medheb.evaluate.run import evaluate_task
 
-    _tell(evaluate_task(current_run(), model, task))
+    tell(evaluate_task(current_run(), model, task))
 
 
 @app.command()
@@ -364,7 +187,7 @@ def compare(
     """Two runs side by side: what changed, and whether it is more than noise."""
     from medheb.report.compare import compare_command
 
-    compare_command(first, second, _console(), page, as_json)
+    compare_command(first, second, console(), page, as_json)
 
 
 @app.command()
@@ -389,7 +212,7 @@ def preference_score(
     """Count preferences, by whether the two models had the right answer first."""
     from medheb.report.preference_score import score_command
 
-    score_command(current_run(), choices, _console(), as_json)
+    score_command(current_run(), choices, console(), as_json)
 
 
 @app.command()
@@ -469,14 +292,6 @@ def schema(
         raise typer.Exit(1)
 
 
-@audit_app.command("record")
-def audit_record(dataset: DatasetId) -> None:
-    """Hash one source's built files and write its digests."""
-    from medheb.audit.record import record_digests
-
-    record_digests(current_run(), dataset)
-
-
 @audit_app.command("roots")
 def audit_roots() -> None:
     """Write the Merkle roots of sources, task files and scores, the environment, and how everything was made."""
@@ -484,89 +299,9 @@ def audit_roots() -> None:
     from medheb.audit.roots import write_roots
     from medheb.workflow import Plan
 
+    # Here and not in audit.app: it asks the workflow, which lies above the audit.
     run = current_run()
-    write_provenance(run, write_roots(run), Plan(State.config_files, State.overrides))
-
-
-@audit_app.command("verify")
-def audit_verify(
-    source: Annotated[str | None, typer.Option(help="Only this source.")] = None,
-    level: Annotated[
-        Literal["L1", "L2"], typer.Option(help="L1: file bytes; L2: also what they say (pixels, JSON).")
-    ] = "L2",
-    fast: Annotated[
-        bool, typer.Option("--fast/--full", help="Roots, sizes and a sample of contents; or every file (default).")
-    ] = False,
-    seed: Annotated[int | None, typer.Option(min=0, help="Repeat the sample of an earlier --fast.")] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Check files against the recorded digests: a verdict and a reason for each, a summary by source.
-
-    Exit codes: 0 as recorded; 10 mismatch; 11 missing or extra; 12 unreadable; 13 never built; 14 no usable record.
-    """
-    from medheb.audit.commands import verify_command
-
-    raise typer.Exit(verify_command(current_run(), source, level, as_json, fast, seed))
-
-
-@audit_app.command("compare")
-def audit_compare(
-    first: Annotated[Path, typer.Argument(help="Audit folder that counts as the record.")],
-    second: Annotated[Path, typer.Argument(help="Audit folder of another site, another date, or after a change.")],
-    as_json: AsJson = False,
-) -> None:
-    """Compare two audit folders: what differs at which level, down to the files, and what may explain it.
-
-    Needs neither the files nor a configuration. Exit codes as those of verify.
-    """
-    from medheb.audit.commands import compare_command
-
-    raise typer.Exit(compare_command(first, second, as_json))
-
-
-@audit_app.command("recompute")
-def audit_recompute(
-    scores: Annotated[
-        Path | None, typer.Option(help="Folder of scores from elsewhere. Default: this run's, held against its roots.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Compute all metrics again from the ranks of each query, without models or images. Exit codes as for verify."""
-    from medheb.audit.commands import recompute_command
-
-    raise typer.Exit(recompute_command(current_run(), scores, as_json))
-
-
-@audit_app.command("expect")
-def audit_expect(
-    update: Annotated[
-        bool, typer.Option("--update", help="For maintainers: make what this run found the expectation.")
-    ] = False,
-    reason: Annotated[
-        str, typer.Option(help="Why roots change though neither inputs, recipe version nor settings did.")
-    ] = "",
-) -> None:
-    """Hold the roots of this run against those that every machine must get (manifests/expected)."""
-    from medheb.audit.commands import expect_command
-
-    raise typer.Exit(expect_command(current_run(), update, reason))
-
-
-@audit_app.command("export")
-def audit_export(
-    kind: Annotated[
-        Literal["ro-crate", "croissant", "bagit"],
-        typer.Argument(help="ro-crate: the run; croissant: descriptions of sources; bagit: the files of one source."),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder to write; a crate or bag replaces what is there.")],
-    source: Annotated[
-        str | None, typer.Option(help="Source id. For bagit; croissant takes all that may be passed on without it.")
-    ] = None,
-) -> None:
-    """Export a finished run or its sources in formats that others read. Nothing that may not be passed on goes out."""
-    from medheb.audit.commands import export_command
-
-    export_command(current_run(), kind, out, source)
+    write_provenance(run, write_roots(run), Plan(chosen().config_files, chosen().overrides))
 
 
 def main() -> None:

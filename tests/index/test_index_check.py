@@ -339,8 +339,12 @@ def test_names_are_tasks_or_sources(tmp_path: Path) -> None:
     assert tasks_named(run, []) == [KEY, "Other"]
     with pytest.raises(MedhebError, match="c: is a source that no task of this run uses"):
         tasks_named(run, ["c"])
-    with pytest.raises(MedhebError, match="nothing: is neither a task nor a source"):
+    with pytest.raises(
+        MedhebError, match=r"nothing: is neither a task nor a source .*Tasks: Some_task, Other; sources"
+    ):
         tasks_named(run, ["nothing"])
+    with pytest.raises(MedhebError, match=r"Some_tsk: .*of this run. Did you mean Some_task[?]"):
+        tasks_named(run, ["Some_tsk"])
 
 
 def test_tasks_that_are_not_made_count_only_if_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -358,10 +362,11 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     found = runner.invoke(app, ["index", "check", "kvasir", "--out", str(tmp_path)])
     assert found.exit_code == 1
     assert found.stdout.startswith("Kvasir_cls: not made\nKvasir_i2i: not made\n")
-    assert "got no task and no source" in str(runner.invoke(app, ["index"]).exception)
-    assert "kvasir.inventory.json: is missing" in str(
-        runner.invoke(app, ["index", "kvasir", "--out", str(tmp_path)]).exception
-    )
+    assert "train" in runner.invoke(app, ["index"]).stdout
+    assert "got no task and no source" in str(runner.invoke(app, ["index", "--out", str(tmp_path)]).exception)
+    for names in (["kvasir"], ["make", "kvasir"]):
+        for given in ([*names, "--out", str(tmp_path)], ["--out", str(tmp_path), "kvasir"]):
+            assert "kvasir.inventory.json: is missing" in str(runner.invoke(app, ["index", *given]).exception)
 
 
 def test_another_folder_and_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

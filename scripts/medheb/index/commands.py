@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Literal
 
@@ -49,9 +50,17 @@ def tasks_named(run: Run, names: Sequence[str]) -> list[str]:
         if not found:
             if name in run.datasets:
                 raise MedhebError(name, "is a source that no task of this run uses", "Choose another, or other tasks")
-            raise MedhebError(name, "is neither a task nor a source of this run", f"Tasks: {', '.join(run.tasks)}")
+            raise MedhebError(name, "is neither a task nor a source of this run", _names(run, name))
         wanted |= found
     return [key for key in run.tasks if not names or key in wanted]
+
+
+def _names(run: Run, name: str) -> str:
+    """Names like a wrong one, else all names."""
+    known = {one.casefold(): one for one in (*run.tasks, *run.datasets)}
+    if like := get_close_matches(name.casefold(), known):
+        return f"Did you mean {' or '.join(known[one] for one in like)}?"
+    return f"Tasks: {', '.join(run.tasks)}; sources: {', '.join(run.datasets)}"
 
 
 def index_command(run: Run, names: Sequence[str]) -> list[Status]:
