@@ -44,9 +44,9 @@ class PngDigests:
     height: int
 
 
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    body = kind + content
-    return struct.pack(">I", len(content)) + body + struct.pack(">I", zlib.crc32(body))
+def _chunk(kind: bytes, content: bytes) -> tuple[bytes, ...]:
+    check = zlib.crc32(content, zlib.crc32(kind))
+    return struct.pack(">I", len(content)), kind, content, struct.pack(">I", check)
 
 
 def _encode_samples(image: Image.Image, samples: bytes) -> bytes:
@@ -62,7 +62,7 @@ def _encode_samples(image: Image.Image, samples: bytes) -> bytes:
     np.subtract(rows[1:], rows[:-1], out=lines[1:, 1:])
     header = struct.pack(">IIBBBBB", width, height, bits, colour, 0, 0, 0)
     data = isal_zlib.compress(lines.data, LEVEL)
-    return SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", data) + _chunk(b"IEND", b"")
+    return b"".join((SIGNATURE, *_chunk(b"IHDR", header), *_chunk(b"IDAT", data), *_chunk(b"IEND", b"")))
 
 
 def _encode_others(image: Image.Image) -> bytes:

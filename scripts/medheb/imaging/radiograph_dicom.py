@@ -191,15 +191,15 @@ def _render_grey(header: pydicom.Dataset, stored: Array, path: Path) -> tuple[Pi
     if stored.dtype.kind == "f" and not np.isfinite(stored).all():
         raise MedhebError(path, "holds pixels that are no finite numbers", GET_AGAIN)
     padding = _padding_range(header, stored)
-    shown, hidden = stored, 0
-    if padding is not None:
+    ends, hidden = np.array([stored.min(), stored.max()]), 0
+    if padding is not None and padding[0] <= ends[1] and ends[0] <= padding[1]:
         outside = (stored < padding[0]) | (stored > padding[1])
         hidden = int(stored.size - np.count_nonzero(outside))
-        shown = stored[outside] if hidden else stored
-    if shown.size == 0:
-        raise MedhebError(path, "holds padding only, no picture", GET_AGAIN)
+        if hidden == stored.size:
+            raise MedhebError(path, "holds padding only, no picture", GET_AGAIN)
+        shown = stored[outside]
+        ends = np.array([shown.min(), shown.max()])
     # With a table the order of values may change, so its ends are those of all values in between.
-    ends = np.array([shown.min(), shown.max()])
     if header.get("ModalityLUTSequence"):
         ends = np.arange(int(ends[0]), int(ends[1]) + 1, dtype=np.int64)
     values = _rescaled(header, ends, path)
