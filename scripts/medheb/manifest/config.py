@@ -29,7 +29,10 @@ class Build(Strict):
     """The build step."""
 
     shard_gigabytes: float = Field(
-        default=32.0, gt=0, description="decoded data of one build job; larger sources are split into several jobs"
+        default=48.0, gt=0, description="decoded data of one build job; larger sources are split into several jobs"
+    )
+    shard_cases: int = Field(
+        default=400, ge=1, description="cases (volumes, studies) of one build job; sources with more are split too"
     )
 
 
@@ -58,6 +61,11 @@ class Embed(Strict):
 
     shard_inputs: int = Field(
         default=256, ge=1, description="inputs per store shard; a killed job repeats at most one shard"
+    )
+    job_minutes: float = Field(
+        default=30.0,
+        gt=0,
+        description="GPU minutes that one job may need by the model's stated speed; larger groups of tasks are split",
     )
 
 

@@ -99,6 +99,16 @@ class Dataset(Strict):
     download_bytes: int | None = Field(default=None, ge=0, description="all files together, null if unknown")
     disk_bytes: int | None = Field(default=None, ge=0, description="unpacked and built, null if unknown")
     inodes: int | None = Field(default=None, ge=0, description="files after unpacking and building, null if unknown")
+    cases: int | None = Field(
+        default=None,
+        ge=1,
+        description="volumes or studies that the recipe reads one by one; many of them are built in shards",
+    )
+    test_items: int | None = Field(
+        default=None,
+        ge=1,
+        description="pictures, volumes or texts of the test part; sizes jobs, decides no result, null if unknown",
+    )
     unpack: Unpack | None = Field(default=None, description="null: files are left as they are")
     recipe: Recipe
     images: RelativePath = Field(description="folder of the canonical layout that the recipe fills")

@@ -10,6 +10,10 @@ from pydantic import Field
 from medheb.manifest.base import Identifier, Strict, read_yaml, validate
 
 RULES_FILE = "rules.yaml"
+# What holds where a rule says nothing else (docs/index.md).
+TEST_ROWS = 1000  # cap of a test
+LOCAL_IMAGES = 10  # candidates of a row
+LOCAL_TEXTS = 30
 
 
 class IndexRule(Strict):

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from medheb.core.errors import MedhebError
 from medheb.index.builders.common import (
-    LOCAL_IMAGES,
     Context,
     Pair,
     Part,
@@ -21,6 +20,7 @@ from medheb.index.builders.common import (
     group_of,
 )
 from medheb.index.entries import Entry, Select, distinct
+from medheb.manifest.rules import LOCAL_IMAGES
 
 SEVERAL = " | "
 

@@ -14,12 +14,11 @@ from medheb.index.entries import Entry, Select, Sources
 from medheb.index.records import Record
 from medheb.index.text_rules import comparable, honest
 from medheb.manifest.base import Strict
+from medheb.manifest.rules import TEST_ROWS
 from medheb.manifest.task import Task
 
 log = logging.getLogger("medheb.index")
 Part = Literal["test", "train"]
-LOCAL_IMAGES = 10
-LOCAL_TEXTS = 30
 
 
 class RuleOptions(Strict):
@@ -33,7 +32,7 @@ class RuleOptions(Strict):
         train: values that mean training.
     """
 
-    rows: int = 1000
+    rows: int = TEST_ROWS
     split: Literal["given", "drawn", "none"] = "given"
     test: tuple[str, ...] = ("test",)
     train: tuple[str, ...] = ("train",)

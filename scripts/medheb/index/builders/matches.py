@@ -10,7 +10,6 @@ from typing import Literal
 
 from medheb.core.errors import MedhebError
 from medheb.index.builders.common import (
-    LOCAL_IMAGES,
     Context,
     Pair,
     Part,
@@ -20,6 +19,7 @@ from medheb.index.builders.common import (
     group_of,
 )
 from medheb.index.entries import Entry, Select, distinct
+from medheb.manifest.rules import LOCAL_IMAGES
 
 Role = Literal["all", "first", "last"]
 

@@ -13,7 +13,6 @@ from pydantic import Field
 from medheb.core.errors import MedhebError
 from medheb.index.builders.classes import confusable
 from medheb.index.builders.common import (
-    LOCAL_TEXTS,
     Context,
     Pair,
     Part,
@@ -26,6 +25,7 @@ from medheb.index.builders.common import (
 from medheb.index.entries import Entry, Select
 from medheb.index.text_rules import comparable
 from medheb.manifest.base import Strict
+from medheb.manifest.rules import LOCAL_TEXTS
 
 
 class Asked(Strict):

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from medheb.core.errors import MedhebError
 from medheb.index.builders.common import (
-    LOCAL_TEXTS,
     Context,
     Pair,
     Part,
@@ -24,6 +23,7 @@ from medheb.index.builders.matches import Role
 from medheb.index.entries import Entry, Row, Select, distinct
 from medheb.index.text_rules import comparable
 from medheb.manifest.base import Strict
+from medheb.manifest.rules import LOCAL_TEXTS
 
 
 class Joined(Strict):

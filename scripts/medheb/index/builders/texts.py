@@ -7,10 +7,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from medheb.core.errors import MedhebError
-from medheb.index.builders.common import LOCAL_TEXTS, Context, Pair, Part, RuleOptions, Shown, Wrong
+from medheb.index.builders.common import Context, Pair, Part, RuleOptions, Shown, Wrong
 from medheb.index.entries import BUILD_AGAIN, Row
 from medheb.index.records import Record
 from medheb.index.text_rules import comparable
+from medheb.manifest.rules import LOCAL_TEXTS
 
 
 class TextOptions(RuleOptions):
