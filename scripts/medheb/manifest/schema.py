@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from medheb.core.files import write_text
 from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
+from medheb.manifest.graded import Graded
 from medheb.manifest.model import ModelList
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.released import ReleasedIndex
@@ -30,6 +31,7 @@ SCHEMAS: dict[str, type[BaseModel]] = {
     "models": ModelList,
     "protocol": Protocol,
     "rules": Rules,
+    "graded": Graded,
 }
 NOTHING_MORE: Mapping[str, type[BaseModel]] = {}
 HEAD = """\
