@@ -1,8 +1,8 @@
 """Recipe ``chexpert_plus``: held-out chest X-rays with labels and report sections, from PNG or DICOM files.
 
 The test is drawn from the official valid part first and, where that is not enough, from train; one frontal picture a
-study. Rows are joined by path: numbers of rows differ between the published tables. No published program makes these
-tasks, so both protocols give the same.
+study. The fact ``findings`` of a picture holds all its positive labels. Rows are joined by path: numbers of rows differ
+between the published tables. No published program makes these tasks, so both protocols give the same.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ FINDINGS, IMPRESSION = "section_findings", "section_impression"
 DICOM_PATH = "path_to_dcm"
 FRONTAL = "frontal"
 TEST = "test"
+SEVERAL = " | "
 NO_TEXT = frozenset({"", "nan", "None"})
 
 
@@ -83,6 +84,25 @@ class Picture:
     view: View
     original: Path
     label: str | None
+    findings: str | None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the label table says of a picture: labels that are there, and whether any is unsure."""
+
+    positive: tuple[str, ...]
+    unsure: bool
+
+    @property
+    def single(self) -> str | None:
+        """The label of a picture that has exactly one, and none that is unsure."""
+        return self.positive[0] if len(self.positive) == 1 and not self.unsure else None
+
+    @property
+    def findings(self) -> str | None:
+        """All labels that are there, as the inventory holds them; None if there is none."""
+        return SEVERAL.join(sorted(self.positive)) or None
 
 
 @dataclass(frozen=True)
@@ -120,12 +140,12 @@ def _sound(row: Row, faults: list[Fault]) -> bool:
     return False
 
 
-def _labels(path: Path, options: Options, faults: list[Fault]) -> dict[str, str]:
-    """The label of each picture that has exactly one, and none that is unsure.
+def _labels(path: Path, options: Options, faults: list[Fault]) -> dict[str, Labels]:
+    """The labels of each picture.
 
     Values are 1 (there), 0 (not there), -1 (unsure) and null (not mentioned).
     """
-    found: dict[str, str] = {}
+    found: dict[str, Labels] = {}
     try:
         text = read_text(path)
     except MedhebError as error:
@@ -147,9 +167,8 @@ def _labels(path: Path, options: Options, faults: list[Fault]) -> dict[str, str]
         if any(value not in (1, 0, -1, None) or isinstance(value, bool) for value in values.values()):
             faults.append((where, "has a value that is none of 1, 0, -1 and null", "Mend the line"))
             continue
-        positive = [name for name, value in values.items() if value == 1]
-        if len(positive) == 1 and -1 not in values.values():
-            found[picture] = positive[0]
+        positive = tuple(name for name, value in values.items() if value == 1)
+        found[picture] = Labels(positive, -1 in values.values())
     return found
 
 
@@ -180,17 +199,19 @@ def units(source: Source) -> Sequence[Unit]:
     ordered = in_keyed_order(views, lambda view: view.path, source.seed, source.dataset.id)
     ordered.sort(key=lambda view: options.splits.index(view.split))  # stable: the hash decides within a part
     labels = _labels(root / options.label_table, options, faults)
-    labelled = [(view, labels[view.path]) for view in ordered if view.path in labels][: options.test_rows]
+    nothing = Labels((), False)
+    single = [(view, labels.get(view.path, nothing).single) for view in ordered]
+    labelled = [(view, label) for view, label in single if label is not None][: options.test_rows]
     reported = [view for view in ordered if view.reported][: options.test_rows]
-    chosen = {view.path: Picture(view, root / view.path, None) for view in reported}
-    chosen |= {view.path: Picture(view, root / view.path, label) for view, label in labelled}
+    chosen: dict[str, tuple[View, str | None]] = {view.path: (view, None) for view in reported}
+    chosen |= {view.path: (view, label) for view, label in labelled}
     found = [Unit("lists", Lists(root / options.table, tuple(labelled), tuple(reported)))]
-    for path, picture in chosen.items():
-        original = _original(root, picture.view, options)
+    for path, (view, label) in chosen.items():
+        original = _original(root, view, options)
         if original is None:
-            faults.append((picture.view.where, "has a picture that is not in the folder", "Download it again"))
+            faults.append((view.where, "has a picture that is not in the folder", "Download it again"))
         else:
-            found.append(Unit(path, Picture(picture.view, original, picture.label)))
+            found.append(Unit(path, Picture(view, original, label, labels.get(path, nothing).findings)))
     missing = [split for split in options.splits if split not in parts]
     return [*found, *([Unit("missing parts", tuple(missing))] if missing else []), *unit_of_faults(faults)]
 
@@ -207,7 +228,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     else:
         view = unit.data.view
         xray = read_xray(unit.data.original, release=False)
-        facts = {"case": view.study, "group": view.patient, "member": view.where, "label": unit.data.label}
+        facts = {"case": view.study, "group": view.patient, "member": view.where}
+        facts |= {"label": unit.data.label, "findings": unit.data.findings}
         write_xray(out, view.target(options), xray, kind="xray", split=TEST, part=view.split, **facts)
         for note in xray.notes:
             out.count(f"pictures: {note}")

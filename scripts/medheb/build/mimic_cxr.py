@@ -1,12 +1,13 @@
 """Recipe ``mimic_cxr``: studies of the official test part with findings and impression, each with one frontal picture.
 
-Pictures are linked; reports become records in the image folder, which stays with the user like the copy itself. No
-published program makes these tasks, so both protocols give the same.
+The fact ``findings`` of a picture holds the positive CheXpert labels of its study. Pictures are linked; reports become
+records in the image folder, which stays with the user like the copy itself. No published program makes these tasks, so
+both protocols give the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,8 @@ from medheb.build.tables import read_text
 from medheb.core.errors import MedhebError
 
 BLOCK = 32
+SEVERAL = " | "
+NO_LABELS = "no table of CheXpert labels in the copy: graded retrieval has nothing to go by"
 
 
 class Options(MimicOptions):
@@ -41,10 +44,12 @@ class Options(MimicOptions):
         split: word of the split table for the test part.
         findings: headings of the findings, the first that is there counts.
         impression: headings of the impression.
+        labels: columns of the table of CheXpert labels; those that are there become the fact ``findings``.
         test_rows: cap of the test.
     """
 
     split: str
+    labels: tuple[str, ...] = ()
     findings: tuple[str, ...]
     impression: tuple[str, ...]
     test_rows: int = 1000
@@ -57,6 +62,7 @@ class Block:
     pictures: Path
     reports: Path
     studies: tuple[Study, ...]
+    findings: Mapping[str, str]
 
 
 def units(source: Source) -> Sequence[Unit]:
@@ -69,12 +75,33 @@ def units(source: Source) -> Sequence[Unit]:
     split = rows_of(table_of(pictures, "split"), ("study_id", "split"), faults)
     wanted = {row.cells["study_id"] for row in split if row.cells["split"] == options.split}
     studies = sorted(frontal_pictures(pictures, wanted, faults).values(), key=lambda study: study.picture)
-    found = [
-        Unit(f"studies {first // BLOCK:05d}", Block(pictures, reports, tuple(studies[first : first + BLOCK])))
-        for first in range(0, len(studies), BLOCK)
-    ]
+    findings = _findings(pictures, options, wanted, faults)
+    found = []
+    for first in range(0, len(studies), BLOCK):
+        block = tuple(studies[first : first + BLOCK])
+        known = {study.study: findings[study.study] for study in block if findings and study.study in findings}
+        found.append(Unit(f"studies {first // BLOCK:05d}", Block(pictures, reports, block, known)))
     without = len(wanted) - len(studies)
+    found += [Unit("no labels", NO_LABELS)] if findings is None else []
     return [*found, *([Unit("without a frontal picture", without)] if without else []), *unit_of_faults(faults)]
+
+
+def _findings(root: Path, options: Options, wanted: Collection[str], faults: list[Fault]) -> dict[str, str] | None:
+    """Positive CheXpert labels of each wanted study that has any; None if the copy lacks their table.
+
+    Values are 1 (there), 0 (not there), -1 (unsure) and blank (not mentioned).
+    """
+    try:
+        table = table_of(root, "chexpert")
+    except MedhebError:
+        return None
+    found: dict[str, str] = {}
+    for row in rows_of(table, ("study_id", *options.labels), faults):
+        study = row.cells["study_id"]
+        positive = [name for name in options.labels if row.cells[name] in {"1", "1.0"}]
+        if study in wanted and positive:
+            found[study] = SEVERAL.join(sorted(positive))
+    return found
 
 
 def _report(root: Path, study: Study, options: Options) -> tuple[str, str]:
@@ -90,6 +117,9 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     if isinstance(unit.data, int):
         out.count("studies without a frontal picture", unit.data)
         return
+    if isinstance(unit.data, str):
+        out.note(unit.data)
+        return
     options = source.options(Options)
     rows = []
     for study in unit.data.studies:
@@ -99,6 +129,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
                 out.count("studies whose report has no findings or no impression")
                 continue
             facts = {"case": study.study, "split": "test", "group": study.subject, "view": study.view}
+            facts |= {"findings": unit.data.findings.get(study.study)}
             link_picture(out, unit.data.pictures, study.picture, prefix=f"{FILES}/", **facts)
         except MedhebError as error:
             out.refuse(error)

@@ -44,11 +44,11 @@ RECIPES: dict[str, Entry] = {
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
     # benchmark sources
     "chest_imagenome_crops": Entry("medheb.build.chest_imagenome_crops"),
-    "chexpert_plus": Entry("medheb.build.chexpert_plus", follows_protocol=False),
+    "chexpert_plus": Entry("medheb.build.chexpert_plus", version=2, follows_protocol=False),
     "medical_qa": Entry("medheb.build.text_medical_qa", follows_protocol=False),
     "medmcqa": Entry("medheb.build.text_medmcqa", follows_protocol=False),
     "mimic_cxr_vqa": Entry("medheb.build.mimic_cxr_vqa", follows_protocol=False),
-    "mimic_cxr": Entry("medheb.build.mimic_cxr", follows_protocol=False),
+    "mimic_cxr": Entry("medheb.build.mimic_cxr", version=2, follows_protocol=False),
     "mimic_cxr_lt": Entry("medheb.build.mimic_cxr_lt"),
     "class_folders": Entry("medheb.build.class_folders", follows_protocol=False),
     "brats_men": Entry("medheb.build.brats_men"),

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from medheb.core.errors import MedhebError
-from medheb.index.builders import classes, matches, questions, regions, reports, texts
+from medheb.index.builders import classes, matches, overlap, questions, regions, reports, texts
 from medheb.index.builders.common import Context, Pair, Part, RuleOptions, Wrong, rows_of, unambiguous
 from medheb.index.draw import Draw
 from medheb.index.entries import Sources
@@ -46,6 +46,7 @@ FAMILIES: dict[str, Family] = {
     "report": Family(reports.ReportOptions, reports.report_pairs, reports.report_wrong),
     "report_to_image": Family(reports.ReportOptions, reports.image_of_report_pairs, reports.image_of_report_wrong),
     "same_label": Family(classes.SameOptions, classes.same_pairs, classes.same_wrong),
+    "shared_labels": Family(overlap.OverlapOptions, overlap.overlap_pairs, overlap.overlap_wrong),
     "text_pairs": Family(texts.TextOptions, texts.text_pairs, texts.text_wrong, texts.published_records),
 }
 
