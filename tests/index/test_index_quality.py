@@ -189,6 +189,24 @@ def test_pictures_that_sources_share(tmp_path: Path) -> None:
     assert found == [("a", "b", 2, 1, False), ("a", "c", 1, 1, False), ("b", "c", 1, 1, True)]
 
 
+def test_patients_that_sources_share(tmp_path: Path) -> None:
+    def scans(*patients: tuple[str, str], start: int) -> list[BuiltFile]:
+        return [
+            make.built_file(f"{split}/{name}.png", str(start + number), group=name, split=split)
+            for number, (name, split) in enumerate(patients)
+        ]
+
+    # No test part: the validation part is the test.
+    one = scans(("p1", "valid"), ("p2", "train"), ("p3", "valid"), start=0)
+    two = scans(("p1", "train"), ("p2", "train"), ("p4", "test"), start=10)
+    run = shared_run(tmp_path, a=one, b=two, c=scans(("p1", "train"), start=20))
+    same = run.datasets["b"].model_copy(update={"patients": "a"})
+    run = dataclasses.replace(run, datasets={**run.datasets, "b": same})
+    (pair,) = shared_pictures(run)
+    assert (pair.first, pair.second, pair.pictures) == ("a", "b", 0)
+    assert (pair.groups, pair.groups_test_and_train) == (2, 1)
+
+
 def test_sources_without_inventory_splits_or_pictures_share_nothing(tmp_path: Path) -> None:
     plain = [make.built_file("a.png", "1"), make.built_file("b.png", "2")]
     text = [plain[0].model_copy(update={"content": "json1:1"})]

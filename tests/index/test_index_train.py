@@ -82,7 +82,7 @@ def test_nothing_of_a_test_is_in_the_training(trained: tuple[Run, dict[str, Trai
         for file in make.made_source(dataset).files:
             path = f"{dataset.images}/{file.path}"
             contents[path] = file.content
-            owner = dataset.requires[0] if dataset.requires else dataset.id
+            owner = dataset.patients or dataset.id
             if file.facts.get("group") is not None:
                 groups[path] = (owner, str(file.facts["group"]))
             for place in dataset.places:
@@ -139,3 +139,25 @@ def test_held_out_sources_are_never_trained_on(tmp_path: Path) -> None:
     assert training_file(run.tasks["MIMIC-CXR-LT_i2i"]) == "mimic-cxr-lt-i2i-train.jsonl"
     entry = train_command(run, ["APTOS_cls"])[0]
     assert entry.status.reason == "a source has not been built"
+
+
+def test_a_patient_of_a_test_is_in_no_training_of_any_source(tmp_path: Path) -> None:
+    """RadGenome-ChestCT are CT-RATE's scans; the MIMIC sources show one hospital's patients."""
+    run = make.benchmark_run(tmp_path, datasets=("ct_rate", "radgenome_chest_ct"))
+    ours, theirs = (make.made_source(run.datasets[name]) for name in ("ct_rate", "radgenome_chest_ct"))
+    patient = next(file.facts["group"] for file in ours.files if file.facts.get("split") == "valid")
+    trained = {file.facts["group"] for file in theirs.files if file.facts.get("split") == "train"}
+    moved = min(str(group) for group in trained)
+    theirs.files = [
+        file.model_copy(update={"facts": {**file.facts, "group": patient}})
+        if file.facts.get("group") == moved
+        else file
+        for file in theirs.files
+    ]
+    for made in (ours, theirs):
+        make.write_source(run, made)
+    found = {entry.task: entry for entry in train_command(run)}["RGCC_i2t"]
+    assert found.overlaps == {"groups": 1}
+    assert found.rows == len(trained) - 1
+    mimic = {name for name, dataset in make.benchmark_run(tmp_path).datasets.items() if dataset.people == "mimic_cxr"}
+    assert mimic == {"mimic_cxr", "mimic_cxr_lt", "mimic_cxr_vqa", "chest_imagenome"}

@@ -208,6 +208,8 @@ def test_borrowed_files_belong_to_a_source_that_borrows_nothing(sources: dict[st
         for required in dataset.requires:
             assert sources[required].requires == (), dataset.id
     borrowers = {dataset.id for dataset in sources.values() if "mimic_cxr" in dataset.requires}
+    assert borrowers == {dataset.id for dataset in sources.values() if dataset.patients == "mimic_cxr"}
+    assert sources["radgenome_chest_ct"].people == sources["ct_rate"].people
     assert borrowers == {"chest_imagenome", "mimic_cxr_lt", "mimic_cxr_vqa"}
 
 

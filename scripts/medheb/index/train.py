@@ -98,9 +98,9 @@ def _key(content: str) -> bytes:
 
 
 def _group(run: Run, group: tuple[str, str]) -> tuple[str, str]:
-    """A group under the source that its patients come from: sources that need another one share its patients."""
+    """A group under the source that its patients come from, so that all sources of one hospital's patients agree."""
     dataset = run.datasets.get(group[0])
-    return (dataset.requires[0] if dataset and dataset.requires else group[0]), group[1]
+    return (dataset.people if dataset else group[0]), group[1]
 
 
 def tested_by(run: Run) -> Tested:

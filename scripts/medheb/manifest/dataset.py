@@ -96,6 +96,10 @@ class Dataset(Strict):
     )
     files_note: str = Field(default="", description="why files are missing or have no digest")
     requires: tuple[Identifier, ...] = Field(default=(), description="other sources whose files this one uses")
+    patients: Identifier | None = Field(
+        default=None,
+        description="source whose patients these are too, under the same names of groups; null: nobody is known to be",
+    )
     download_bytes: int | None = Field(default=None, ge=0, description="all files together, null if unknown")
     disk_bytes: int | None = Field(default=None, ge=0, description="unpacked and built, null if unknown")
     inodes: int | None = Field(default=None, ge=0, description="files after unpacking and building, null if unknown")
@@ -119,6 +123,11 @@ class Dataset(Strict):
     links: tuple[str, ...] = Field(min_length=1, description="official pages")
     citation: str = Field(min_length=3)
     note: str = Field(default="", description="what is thin, unusual or unverified")
+
+    @property
+    def people(self) -> str:
+        """Source under whose name its groups (patients, cases) are compared with those of others."""
+        return self.patients or self.id
 
     @model_validator(mode="after")
     def _rules(self) -> Dataset:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +14,7 @@ from medheb.core.layout import Layout
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
+from medheb.manifest.graded import GRADED_FILE, Graded, GradedEntry, load_graded
 from medheb.manifest.model import Model, ModelList
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.released import RELEASED_ID, ReleasedIndex
@@ -38,6 +39,7 @@ class Run:
     protocol: Protocol
     released: ReleasedIndex | None = None
     rules: dict[str, IndexRule] = field(default_factory=dict)
+    graded: Graded | None = None
 
     def with_index(self) -> Run:
         """This run with the released index, if it uses that, among its sources: for commands about fetching."""
@@ -47,12 +49,22 @@ class Run:
 
     def tasks_of(self, group: str) -> list[Task]:
         """Tasks of one group; see :attr:`Task.group`."""
-        return [task for task in self.tasks.values() if task.group == group]
+        return [task for task in self.every_task.values() if task.group == group]
+
+    @property
+    def graded_entries(self) -> dict[str, GradedEntry]:
+        """Graded tasks by key."""
+        return {entry.key: entry for entry in self.graded.entries} if self.graded else {}
+
+    @property
+    def every_task(self) -> dict[str, Task]:
+        """All that is indexed and embedded: the tasks, and tasks of graded relevance that are none of them."""
+        return self.tasks | {key: entry.row for key, entry in self.graded_entries.items() if entry.row}
 
     @property
     def groups(self) -> list[str]:
         """Groups of tasks that draw on the same sources, in task order."""
-        return list(dict.fromkeys(task.group for task in self.tasks.values()))
+        return list(dict.fromkeys(task.group for task in self.every_task.values()))
 
 
 def merge(base: Mapping[str, Any], top: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,14 +176,20 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
     datasets = load_datasets(folder / "datasets")
     tasks = load_tasks(folder / "tasks.tsv")
     models = load_models(folder / "models.yaml")
-    for task in tasks.values():
+    graded = load_graded(folder, tasks)
+    rows = {entry.key: entry.row for entry in graded.entries if entry.row} if graded else {}
+    for key, task in (tasks | rows).items():
         for source in task.sources:
             if source not in datasets:
-                raise MedhebError(folder / "tasks.tsv", f"task {task.task} names source '{source}'", _known(datasets))
+                path = folder / (GRADED_FILE if key in rows else "tasks.tsv")
+                raise MedhebError(path, f"task {key} names source '{source}'", _known(datasets))
     for dataset in datasets.values():
         for source in dataset.requires:
             if source not in datasets:
                 raise MedhebError(folder / "datasets" / f"{dataset.id}.yaml", f"requires '{source}'", _known(datasets))
+        if dataset.people not in datasets:
+            path = folder / "datasets" / f"{dataset.id}.yaml"
+            raise MedhebError(path, f"has the patients of '{dataset.patients}'", _known(datasets))
     for model in models.values():
         for source in model.bridge.train_sources if model.bridge else ():
             if source not in datasets:
@@ -201,7 +219,17 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         protocol=validate(Protocol, read_yaml(protocol_path), protocol_path),
         released=_released(config, folder / INDEX_FILE),
         rules=load_rules(folder),
+        graded=_graded(graded, chosen_tasks, kept if config.tasks == "all" else ()),
     )
+
+
+def _graded(graded: Graded | None, tasks: Collection[str], sources: Collection[str]) -> Graded | None:
+    """Those graded tasks whose task was chosen, or whose sources were and no task was named."""
+    if graded is None:
+        return None
+    kept = [entry for entry in graded.entries if entry.task in tasks]
+    kept += [entry for entry in graded.entries if entry.row and set(entry.row.sources) <= set(sources)]
+    return graded.model_copy(update={"entries": tuple(kept)}) if kept else None
 
 
 def _released(config: Config, path: Path) -> ReleasedIndex | None:
