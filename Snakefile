@@ -1,6 +1,8 @@
 # MedHEB: fetch -> build -> index -> embed -> evaluate -> report, audited. Start with README.md.
 from snakemake.utils import min_version
 
+from medheb.driver import note_driver
+
 min_version("9.12")
 
 
@@ -18,6 +20,11 @@ include: "workflow/rules/audit.smk"
 
 
 # Everything: scores of all models on all tasks, the report, the audit roots. Steps in between are listed
+# `medheb resume` must know whether the Snakemake that left a lock still runs.
+onstart:
+    note_driver()
+
+
 # too: Snakemake would not notice that one of them was deleted.
 rule all:
     default_target: True

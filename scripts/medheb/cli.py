@@ -22,6 +22,7 @@ from medheb.fetch.app import fetch_app
 from medheb.imaging.drr.app import drr_app
 from medheb.index.app import index_app
 from medheb.manifest.chosen import DEFAULT_CONFIG, choose, chosen, current_run, sources_run
+from medheb.manifest.cluster import CLUSTER_FILE, load_cluster
 from medheb.manifest.load import load_config, load_run, merge
 
 app = typer.Typer(
@@ -35,6 +36,8 @@ app.add_typer(fetch_app)
 app.add_typer(audit_app, name="audit")
 app.add_typer(index_app, name="index")
 app.add_typer(drr_app, name="drr")
+cluster_app = typer.Typer(no_args_is_help=True, help="The Slurm cluster: config/cluster.yaml becomes a profile.")
+app.add_typer(cluster_app, name="cluster")
 
 Threads = Annotated[int, typer.Option(min=1, help="CPU threads of the networks.")]
 DatasetId = Annotated[str, typer.Argument(help="Source id, the name of its manifest.")]
@@ -263,6 +266,37 @@ def retry() -> None:
 
 
 @app.command()
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def resume(
+    context: typer.Context,
+    cancel: Annotated[
+        bool, typer.Option("--cancel", help="Cancel jobs that still run, instead of waiting for them.")
+    ] = False,
+    dead: Annotated[
+        bool, typer.Option("--driver-is-dead", help="The Snakemake on another machine, which left its lock, is dead.")
+    ] = False,
+) -> None:
+    """Take up a run on the cluster whose Snakemake died: `medheb resume all --configfile config/full.yaml`.
+
+    Everything else is passed on to `snakemake --profile slurm`. Jobs of the dead run that wait in the queue are
+    cancelled, running ones are waited for and their results count; then Snakemake goes on.
+    """
+    from medheb.driver import resume_workflow
+
+    raise typer.Exit(resume_workflow(context.args or ["all"], cancel=cancel, dead=dead))
+
+
+@cluster_app.command("apply")
+def cluster_apply(
+    file: Annotated[Path, typer.Argument(help="Description of your cluster.")] = CLUSTER_FILE,
+) -> None:
+    """Write the Slurm profile of your cluster: what `snakemake --profile slurm` uses from then on."""
+    from medheb.cluster.profile import apply_cluster
+
+    for path in apply_cluster(load_cluster(file), file):
+        typer.echo(f"written: {path}")
+
+
 def rebuild(dataset: DatasetId) -> None:
     """Forget what was built from one source, so that the next run builds it and what depends on it again."""
     from medheb.driver import forget_built

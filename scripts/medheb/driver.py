@@ -1,22 +1,25 @@
-"""Run the workflow on this machine from one command, and take up runs that were killed."""
+"""Run the workflow from one command, and take up runs that were killed, here or on a cluster."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import psutil
 
 from medheb.core.errors import MedhebError
+from medheb.core.files import write_json
 from medheb.core.status import read_status
 from medheb.manifest.load import Run, load_config, load_run
 
 BASE_CONFIG = Path("config/config.yaml")
+DRIVER = Path(".snakemake/medheb_driver.json")
 
 
 def run_workflow(config: Path | None, cores: int) -> int:
@@ -25,8 +28,7 @@ def run_workflow(config: Path | None, cores: int) -> int:
     Raises:
         MedhebError: not the repository's folder, or another Snakemake works in it.
     """
-    if not Path("Snakefile").exists():
-        raise MedhebError(Path.cwd(), "holds no Snakefile", "Run this in the root of the repository")
+    _require_snakefile()
     run = load_run(load_config([BASE_CONFIG, *([config] if config else [])]))
     for path in forget_trouble(run):
         print(f"trying again: {path}", flush=True)
@@ -47,6 +49,61 @@ def run_workflow(config: Path | None, cores: int) -> int:
 
         print_leaderboard(run)
     return code
+
+
+def resume_workflow(arguments: Sequence[str], *, cancel: bool = False, dead: bool = False) -> int:
+    """Take up a run on a cluster whose Snakemake died. Returns the exit code of the new one.
+
+    No job is lost and none runs twice: what still runs in Slurm is waited for (its results count) or cancelled
+    before Snakemake starts again, and Snakemake makes again what is incomplete.
+
+    Args:
+        arguments: what Snakemake was called with, without ``--profile slurm``.
+        cancel: cancel what still runs.
+        dead: the user knows that the Snakemake of another machine is dead.
+
+    Raises:
+        MedhebError: not the repository's folder, a live Snakemake works in it, or Slurm does not answer.
+    """
+    from medheb.cluster.queue import end_orphans
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    _require_snakefile()
+    locked = _stale_lock()
+    host = _other_host() if locked and not dead else None
+    if host:
+        raise MedhebError(
+            Path.cwd(),
+            f"is in use by a Snakemake that was started on {host}",
+            f"Call this on {host}, or add --driver-is-dead if you know that none runs there",
+        )
+    end_orphans(Path.cwd(), cancel=cancel, tell=tell)
+    profile = [] if any(word.split("=")[0] == "--profile" for word in arguments) else ["--profile", "slurm"]
+    if locked:
+        _snakemake([*arguments, *profile, "--unlock"])
+        tell("the earlier Snakemake was killed; going on where it stopped")
+    return _snakemake([*arguments, *profile])
+
+
+def note_driver() -> None:
+    """Note machine and process of this Snakemake. The Snakefile calls this when a run starts."""
+    write_json(DRIVER, {"host": socket.gethostname(), "process": os.getpid()})
+
+
+def _other_host() -> str | None:
+    """The machine of the last Snakemake in this folder, if it is not this one."""
+    try:
+        host = json.loads(DRIVER.read_bytes())["host"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return host if isinstance(host, str) and host != socket.gethostname() else None
+
+
+def _require_snakefile() -> None:
+    if not Path("Snakefile").exists():
+        raise MedhebError(Path.cwd(), "holds no Snakefile", "Run this in the root of the repository")
 
 
 def forget_trouble(run: Run) -> list[Path]:

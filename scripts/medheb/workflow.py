@@ -155,6 +155,10 @@ class Plan:
         return math.ceil(size / (self.run.config.build.shard_gigabytes * 1e9)) if size else 1
 
     def shard_receipts(self, dataset: str) -> list[str]:
+    def embed_gpus(self, model: str) -> int:
+        """GPUs of a job that runs a model: one, but none for the canaries, which compute nothing."""
+        return int(not self.run.models[model].canary)
+
         """Receipts of the jobs that build parts of a large source; none for one that a single job builds."""
         count = self.shards(dataset)
         folder = self.run.layout.results / "build" / dataset

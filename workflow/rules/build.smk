@@ -1,4 +1,5 @@
 # build: a source's files become its canonical image folder, with an inventory written last
+from medheb.cluster.rules import gpu_resources
 
 
 rule build_images:
@@ -18,7 +19,7 @@ rule build_images:
     resources:
         mem_mb=2000,
         runtime=240,
-        gpu=lambda wildcards: PLAN.build_gpus(wildcards.dataset),
+        **gpu_resources(workflow, lambda wildcards: PLAN.build_gpus(wildcards.dataset)),
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),
@@ -42,7 +43,7 @@ rule build_shard:
     resources:
         mem_mb=4000,
         runtime=480,
-        gpu=lambda wildcards: PLAN.build_gpus(wildcards.dataset),
+        **gpu_resources(workflow, lambda wildcards: PLAN.build_gpus(wildcards.dataset)),
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),

@@ -1,4 +1,5 @@
 # embed: the GPU job of the benchmark; one model load for all tasks that draw on the same sources
+from medheb.cluster.rules import gpu_resources
 
 
 rule fit_bridge:
@@ -18,6 +19,7 @@ rule fit_bridge:
     resources:
         mem_mb=4000,
         runtime=60,
+        **gpu_resources(workflow, lambda wildcards: PLAN.embed_gpus(wildcards.model)),
     params:
         settings=lambda wildcards: PLAN.vector_settings(wildcards.model),
         code=lambda _: PLAN.code("bridge"),
@@ -41,6 +43,7 @@ rule embed_inputs:
     resources:
         mem_mb=4000,
         runtime=720,
+        **gpu_resources(workflow, lambda wildcards: PLAN.embed_gpus(wildcards.model)),
     params:
         settings=lambda wildcards: PLAN.embed_settings(wildcards.model),
         code=lambda _: PLAN.code("embed"),

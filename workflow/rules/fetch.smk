@@ -1,4 +1,5 @@
 # fetch: a download, or the reason why there is none, in status.json
+from medheb.cluster.rules import runs_here
 
 
 rule fetch_source:
@@ -11,6 +12,7 @@ rule fetch_source:
         f"{RESULTS}/logs/fetch/{{dataset}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/fetch/{{dataset}}.tsv"
+    localrule: runs_here(workflow, "fetch_source")
     conda:
         "../../envs/core.yaml"
     threads: 1
@@ -31,6 +33,7 @@ rule fetch_model:
         f"{RESULTS}/logs/fetch_model/{{model}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/fetch_model/{{model}}.tsv"
+    localrule: runs_here(workflow, "fetch_model")
     conda:
         "../../envs/core.yaml"
     threads: 1

@@ -1,0 +1,1 @@
+"""Slurm: the profile for one cluster, and the jobs that a run left in the queue."""

@@ -1,0 +1,137 @@
+"""Lay ``config/cluster.yaml`` over ``slurm/config.yaml``: the profile of one cluster, generated whole.
+
+Snakemake takes the profile file with the highest version that it fits, so the generated ``config.v9+.yaml`` is
+preferred to the ``config.yaml`` beside it, and ``snakemake --profile slurm all`` stays the command. A profile holds
+its maps whole, so there is one file in the end and nothing to merge by hand.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from medheb.cluster.rules import CONSTRAINT, REQUEST
+from medheb.core.digests import sha256_bytes
+from medheb.core.errors import MedhebError
+from medheb.core.files import write_text
+from medheb.manifest.base import read_yaml
+from medheb.manifest.cluster import LOGIN, Cluster, Partition
+
+BASE = Path("slurm/config.yaml")
+GENERATED = Path("slurm/config.v9+.yaml")
+PARTITIONS = Path("slurm/partitions.yaml")
+# Rules whose jobs all need a GPU, but for those of the canaries; X-rays of DeepDRR need one in a few builds only.
+GPU_RULES = ("embed_inputs", "fit_bridge")
+FETCHING = ("fetch_source", "fetch_model")
+HEAD = "# Made by `medheb cluster apply {source}`; change that file and apply it again.\n# inputs: {digest}\n"
+
+
+def apply_cluster(cluster: Cluster, source: Path, root: Path = Path()) -> list[Path]:
+    """Write the profile of a cluster, and its partitions.
+
+    Args:
+        cluster: what differs.
+        source: the file that it was read from.
+        root: of the repository.
+
+    Returns:
+        What was written.
+
+    Raises:
+        MedhebError: the base profile is no profile.
+    """
+    base = read_yaml(root / BASE)
+    if not isinstance(base, dict):
+        raise MedhebError(root / BASE, "is no profile", "Get it from the repository again")
+    head = HEAD.format(source=source, digest=inputs_digest(source, root))
+    profile = profile_of(base, cluster)
+    written = [root / GENERATED]
+    if cluster.partitions:
+        write_text(root / PARTITIONS, head + _text(partitions_of(cluster)))
+        written.append(root / PARTITIONS)
+    else:
+        (root / PARTITIONS).unlink(missing_ok=True)
+    write_text(root / GENERATED, head + _text(profile))
+    return written
+
+
+def inputs_digest(source: Path, root: Path = Path()) -> str:
+    """Digest of both files behind the generated profile."""
+    return sha256_bytes((root / BASE).read_bytes() + b"\0" + source.read_bytes())[:16]
+
+
+def profile_of(base: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
+    """The base profile with everything that differs on this cluster."""
+    profile = copy.deepcopy(dict(base))
+    profile["jobs"] = cluster.jobs
+    profile["max-jobs-per-timespan"] = f"{cluster.submissions_per_second}/1s"
+    profile["slurm-status-command"] = cluster.status
+    if cluster.status == "sacct":
+        # Five queries a second apart are not enough to outlast a restart of slurmdbd.
+        profile |= {"slurm-status-attempts": 60, "max-status-checks-per-second": 0.2}
+    if cluster.preemption:
+        del profile["slurm-no-requeue"]
+        profile["slurm-requeue"] = True
+    if cluster.qos:
+        profile["slurm-qos"] = cluster.qos
+    if cluster.partitions:
+        profile["slurm-partition-config"] = str(PARTITIONS)
+    if cluster.software != "shared":
+        profile["software-deployment-method"] = [cluster.software]
+    if cluster.apptainer_args:
+        profile["apptainer-args"] = cluster.apptainer_args
+    everywhere, rules = profile["default-resources"], profile["set-resources"]
+    if cluster.account:
+        everywhere["slurm_account"] = _literal(cluster.account)
+    if cluster.sbatch_options:
+        everywhere["slurm_extra"] = _literal(cluster.sbatch_options)
+    request = cluster.gpu.request + (f":{cluster.gpu.type}" if cluster.gpu.type else "")
+    if request != "gpus":
+        everywhere[REQUEST] = _literal(request)
+    if cluster.gpu.constraint:
+        everywhere[CONSTRAINT] = _literal(cluster.gpu.constraint)
+    if cluster.fetch != LOGIN:
+        for rule in FETCHING:
+            rules[rule]["slurm_partition"] = cluster.fetch
+    for rule, resources in [("", everywhere), *rules.items()]:
+        _limit(resources, [part for part in cluster.partitions.values() if bool(part.gpus) == (rule in GPU_RULES)])
+    return profile
+
+
+def partitions_of(cluster: Cluster) -> dict[str, Any]:
+    """The partitions as Snakemake's plugin reads them; it takes the tightest one that holds a job."""
+    return {"partitions": {name: _limits(partition) for name, partition in cluster.partitions.items()}}
+
+
+def _limits(partition: Partition) -> dict[str, Any]:
+    limits: dict[str, Any] = {"max_gpu": partition.gpus}
+    if partition.hours:
+        limits["max_runtime"] = round(partition.hours * 60)
+    if partition.cores:
+        limits["max_threads"] = partition.cores
+    if partition.memory_gb:
+        limits["max_mem_mb"] = round(partition.memory_gb * 1000)
+    return limits
+
+
+def _limit(resources: dict[str, Any], partitions: Collection[Partition]) -> None:
+    """Keep growing attempts below what the largest partition gives: beyond it, a job would wait for ever."""
+    hours = [partition.hours for partition in partitions]
+    memory = [partition.memory_gb for partition in partitions]
+    for key, limits, factor in (("runtime", hours, 60), ("mem_mb", memory, 1000)):
+        known = [limit for limit in limits if limit]
+        if key in resources and known and len(known) == len(limits):
+            resources[key] = f"min({resources[key]}, {round(max(known) * factor)})"
+
+
+def _literal(text: str) -> str:
+    """As an expression of Python, which is what a profile's values are read as first."""
+    return repr(text)
+
+
+def _text(content: Mapping[str, Any]) -> str:
+    return yaml.safe_dump(dict(content), sort_keys=False, width=200)

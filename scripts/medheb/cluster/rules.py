@@ -1,0 +1,55 @@
+"""What the Snakefile asks about the cluster: where a rule runs, and how its jobs ask for a GPU.
+
+The profile says it (see :mod:`medheb.cluster.profile`); rules name neither partitions nor options of Slurm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+# Key of default-resources by which a profile says how a GPU is asked for: gpus, gpus:h100, gres or gres:h100.
+REQUEST = "gpu_request"
+# Key by which it names features of the nodes that GPU jobs may use.
+CONSTRAINT = "gpu_constraint"
+GpusOf = Callable[[Any], int]
+
+
+def runs_here(workflow: Any, rule: str) -> bool:
+    """Whether a rule that needs the internet runs beside Snakemake: unless the profile names a partition for it."""
+    return "slurm_partition" not in workflow.resource_settings.overwrite_resources.get(rule, {})
+
+
+def gpu_resources(workflow: Any, count: GpusOf) -> dict[str, Callable[[Any], int | str]]:
+    """Resources of a rule some of whose jobs need GPUs.
+
+    Args:
+        workflow: of Snakemake, while it reads the Snakefile.
+        count: wildcards -> number of GPUs of that job.
+
+    Returns:
+        resource -> function of the wildcards, for ``resources: **gpu_resources(...)``.
+    """
+    option, _, kind = (_default(workflow, REQUEST) or "gpus").partition(":")
+
+    def with_gpu(text: Callable[[int], str]) -> Callable[[Any], str]:
+        # A job without GPUs must not have the type either: the plugin takes a type alone as one GPU.
+        return lambda wildcards: text(gpus) if (gpus := count(wildcards)) else ""
+
+    resources: dict[str, Callable[[Any], int | str]] = {}
+    if option == "gres":
+        name = f"gpu:{kind}" if kind else "gpu"
+        resources["gres"] = with_gpu(lambda gpus: f"{name}:{gpus}")
+    else:
+        resources["gpu"] = count
+        if kind:
+            resources["gpu_model"] = with_gpu(lambda _: kind)
+    if constraint := _default(workflow, CONSTRAINT):
+        resources["constraint"] = with_gpu(lambda _: constraint)
+    return resources
+
+
+def _default(workflow: Any, key: str) -> str:
+    """A text among the default-resources of the profile."""
+    given = workflow.resource_settings.default_resources or {}
+    return str(given[key].raw).strip("'") if key in given else ""
