@@ -93,20 +93,19 @@ def bench_demo() -> Path:
 def bench_inputs(config: Path) -> None:
     """Distinct inputs embedded, against embedding every query and candidate of every task."""
     from medheb.core.status import read_status
-    from medheb.embed.inputs import render_task
-    from medheb.embed.run import distinct_inputs
+    from medheb.embed.inputs import distinct_inputs, render_task
     from medheb.manifest.load import load_config, load_run
-    from medheb.models.load import RENDERERS
+    from medheb.models.load import load_adapter
 
     os.chdir(ROOT)
     run = load_run(load_config([Path("config/config.yaml"), config]))
     model = next(model for model in run.models.values() if not model.canary)
-    render = RENDERERS[model.adapter.name]
-    distinct = sum(len(distinct_inputs(run, model, group)) for group in run.groups)
+    adapter = load_adapter(model, run.layout)
+    distinct = sum(len(distinct_inputs(run, adapter, group)) for group in run.groups)
     everything = 0
     for task in run.tasks.values():
         if read_status(run.layout.task_status(task.index)).ok:
-            rendered = render_task(run, task, render)
+            rendered = render_task(run, task, adapter)
             everything += len(rendered.queries) + sum(len(row) for row in rendered.candidates)
     show("embed_inputs", distinct=distinct, all_mentions=everything, ratio=distinct / everything)
 

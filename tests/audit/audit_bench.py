@@ -26,8 +26,8 @@ from medheb.core.digests import content_digest, json_digest, merkle_root, sha256
 from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, write_status
+from medheb.embed.inputs import distinct_inputs
 from medheb.embed.receipt import Receipt, write_receipt
-from medheb.embed.run import distinct_inputs
 from medheb.embed.store import Store
 from medheb.evaluate.score import METRICS, PER_QUERY_COLUMNS, Metric, Score, write_score
 from medheb.index.records import as_json, read_records
@@ -37,6 +37,7 @@ from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.task import Task
+from medheb.models.load import load_adapter
 
 FOLDERS = {
     "alpha": "2D_Images/alpha",
@@ -223,7 +224,7 @@ class Bench:
                 write_receipt(self.layout.embedded(model, source), Receipt(model=model, group=source, status=BLOCKED))
                 self.score(model, one, 0, BLOCKED)
                 continue
-            keys = tuple(distinct_inputs(self.run, self.run.models[model], source))
+            keys = tuple(distinct_inputs(self.run, load_adapter(self.run.models[model], self.layout), source))
             Store(self.layout.store(model) / FINGERPRINT).append(keys, np.ones((len(keys), 3), np.float32))
             write_receipt(
                 self.layout.embedded(model, source),

@@ -11,8 +11,8 @@ from medheb.embed import run as embed
 from medheb.embed.store import Store
 from medheb.evaluate.run import evaluate_task
 from medheb.manifest.load import Run, load_config, load_run
-from medheb.models.base import ReadImage, Rendered, Vectors
-from medheb.models.canaries import RandomEncoder
+from medheb.models.base import Prepared, ReadImage, Rendered, Vectors
+from medheb.models.canaries import CanaryAdapter, RandomEncoder
 from medheb.report.run import collect_report
 
 SHARD = 16
@@ -21,12 +21,14 @@ SHARD = 16
 class Breaking:
     """Random vectors, until the third batch."""
 
+    dimension = 8
+
     def __init__(self, value: float) -> None:
         self.value = value
         self.calls = 0
 
-    def encode(self, inputs: Sequence[Rendered], read_image: ReadImage) -> Vectors:
-        vectors = RandomEncoder(8).encode(inputs, read_image)
+    def encode(self, prepared: Sequence[Prepared]) -> Vectors:
+        vectors = RandomEncoder(8).encode(prepared)
         self.calls += 1
         if self.calls == 3:
             vectors[1] = self.value
@@ -72,15 +74,14 @@ def test_unusable_vector_is_a_reason_and_loses_nothing(
 def test_changed_image_is_refused_before_it_is_embedded(workspace: Run) -> None:
     empty_store(workspace)
 
-    class Reading:
-        def encode(self, inputs: Sequence[Rendered], read_image: ReadImage) -> Vectors:
-            for rendered in inputs:
-                for ref in rendered.images:
-                    read_image(ref)
-            return RandomEncoder(8).encode(inputs, read_image)
+    class Reading(CanaryAdapter):
+        def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
+            for ref in part.images:
+                read_image(ref)
+            return super().prepare(part, read_image)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embed, "load_encoder", lambda *_: Reading())
+        patch.setattr(embed, "load_adapter", lambda *_: Reading())
         for path in (workspace.layout.benchmark / "3D_Images" / "Person_X").rglob("*.png"):
             path.write_bytes(path.read_bytes() + b"x")
         status = embed.embed_inputs(workspace, "random", "person_x")

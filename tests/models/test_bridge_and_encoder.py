@@ -6,12 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from tiny import image_tower, write_tiny_bert
 
 from medheb.core.errors import MedhebError
 from medheb.models.base import ImageRef, Rendered
 from medheb.models.bridge import FittedBridge, fit_bridge, read_bridge, unit_rows, write_bridge
-from medheb.models.canaries import ConstantEncoder, RandomEncoder
-from medheb.models.dual_encoder import DualEncoder
+from medheb.models.canaries import CanaryAdapter, ConstantEncoder, RandomEncoder
+from medheb.models.dual_encoder import DualEncoder, DualEncoderAdapter
 
 RNG = np.random.default_rng(0)
 TRUTH = RNG.standard_normal((12, 5)).astype(np.float32)
@@ -47,24 +48,22 @@ def test_bridge_file_round_trip_and_damage(tmp_path: Path) -> None:
         read_bridge(path)
 
 
-class Pixels:
-    """Image tower of the test: mean grey value and its square."""
+TOWER = image_tower("dinov2", "net.onnx", 28)
 
-    def __call__(self, images: Iterable[Image.Image]) -> np.ndarray:
-        grey = np.array([np.asarray(image).mean() / 255 for image in images], dtype=np.float32)
-        return np.stack([grey, grey**2], axis=1)
+
+class Pixels:
+    """Image tower of the test: mean value and its square."""
+
+    def __call__(self, images: Iterable[np.ndarray]) -> np.ndarray:
+        mean = np.array([image.mean() for image in images], dtype=np.float32)
+        return np.stack([mean, mean**2], axis=1)
 
 
 class Lengths:
     """Text tower of the test."""
 
-    def __call__(self, texts: Sequence[str]) -> np.ndarray:
-        return unit_rows(np.array([[len(text), 1, text.count("a")] for text in texts], dtype=np.float32))
-
-
-def encoder() -> DualEncoder:
-    weight = np.array([[1, 0, 0.5], [0, 1, -0.5]], dtype=np.float32)
-    return DualEncoder(Pixels(), Lengths(), FittedBridge(np.zeros(2, "f4"), np.zeros(3, "f4"), weight))
+    def __call__(self, texts: Sequence[np.ndarray]) -> np.ndarray:
+        return unit_rows(np.array([[len(ids), 1, ids.max()] for ids in texts], dtype=np.float32))
 
 
 def image(level: int) -> ImageRef:
@@ -75,14 +74,29 @@ def read(ref: ImageRef) -> Image.Image:
     return Image.new("L", (4, 4), int(ref.path.split(".")[0]))
 
 
-def test_blocks_of_text_image_and_both() -> None:
-    text, picture, both = encoder().encode(
-        [
-            Rendered("text", text="aa"),
-            Rendered("image", images=(image(100),)),
-            Rendered("image", text="aa", images=(image(100),)),
-        ],
-        read,
+@pytest.fixture
+def adapter(tmp_path: Path) -> DualEncoderAdapter:
+    write_tiny_bert(tmp_path / "bert")
+    return DualEncoderAdapter(TOWER, tmp_path / "bert", 40)
+
+
+def vectors_of(adapter: DualEncoderAdapter, *inputs: Rendered) -> list[np.ndarray]:
+    weight = np.array([[1, 0, 0.5], [0, 1, -0.5]], dtype=np.float32)
+    encoder = DualEncoder(Pixels(), Lengths(), FittedBridge(np.zeros(2, "f4"), np.zeros(3, "f4"), weight))
+    found = []
+    for rendered in inputs:
+        rows = [encoder.encode([adapter.prepare(part, read)]) for part in adapter.parts(rendered)]
+        assert all(row.shape == (1, encoder.dimension) for row in rows)
+        found.append(adapter.combine(rendered, np.concatenate(rows)))
+    return found
+
+
+def test_blocks_of_text_image_and_both(adapter: DualEncoderAdapter) -> None:
+    text, picture, both = vectors_of(
+        adapter,
+        Rendered("text", text="a b"),
+        Rendered("image", images=(image(100),)),
+        Rendered("image", text="a b", images=(image(100),)),
     )
     assert np.all(text[:2] == 0)
     assert np.all(picture[-3:] == 0)
@@ -90,16 +104,34 @@ def test_blocks_of_text_image_and_both() -> None:
     assert all(np.linalg.norm(vector) == pytest.approx(1) for vector in (text, picture, both))
 
 
-def test_volume_is_the_mean_of_its_slices() -> None:
-    one, two, volume = encoder().encode(
-        [
-            Rendered("image", images=(image(10),)),
-            Rendered("image", images=(image(200),)),
-            Rendered("volume", images=(image(10), image(200))),
-        ],
-        read,
+def test_volume_is_the_mean_of_its_slices(adapter: DualEncoderAdapter) -> None:
+    one, two, volume = vectors_of(
+        adapter,
+        Rendered("image", images=(image(10),)),
+        Rendered("image", images=(image(200),)),
+        Rendered("volume", images=(image(10), image(200))),
     )
     np.testing.assert_allclose(volume, unit_rows((one + two)[None])[0], atol=1e-6)
+
+
+def test_tasks_share_every_image_and_text(adapter: DualEncoderAdapter) -> None:
+    question, candidate, volume, label = (
+        Rendered("image", text="a", images=(image(1),)),
+        Rendered("image", images=(image(1),)),
+        Rendered("volume", images=(image(1), image(2))),
+        Rendered("text", text="a"),
+    )
+    keys = {part.key for rendered in (question, candidate, volume, label) for part in adapter.parts(rendered)}
+    assert len(keys) == 3, "two images and a text"
+
+
+def test_length_is_known_before_anything_is_decoded(adapter: DualEncoderAdapter) -> None:
+    def size_of(ref: ImageRef) -> tuple[int, int]:
+        raise AssertionError("a square network input needs no size")
+
+    for rendered in (Rendered("text", text="a b c"), Rendered("image", images=(image(1),))):
+        (part,) = adapter.parts(rendered)
+        assert adapter.tokens(part, size_of) == adapter.prepare(part, read).tokens
 
 
 def test_keys_see_content_not_paths() -> None:
@@ -110,9 +142,11 @@ def test_keys_see_content_not_paths() -> None:
 
 
 def test_canaries() -> None:
+    adapter = CanaryAdapter()
     inputs = [Rendered("text", text=text) for text in ("a", "b", "a")]
-    rows = RandomEncoder(16).encode(inputs, read)
+    prepared = [adapter.prepare(part, read) for rendered in inputs for part in adapter.parts(rendered)]
+    rows = RandomEncoder(16).encode(prepared)
     assert np.array_equal(rows[0], rows[2])
     assert abs(float(rows[0] @ rows[1])) < 0.9
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1)
-    assert len(np.unique(ConstantEncoder(8).encode(inputs, read))) == 1
+    assert len(np.unique(ConstantEncoder(8).encode(prepared))) == 1

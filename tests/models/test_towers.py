@@ -9,7 +9,8 @@ from PIL import Image
 from tiny import image_tower, text_tower, tiny_dinov2, write_onnx_like_an_exporter, write_tiny_bert
 
 from medheb.core.errors import MedhebError
-from medheb.models.towers import load_image_encoder, load_text_encoder, network_input
+from medheb.models.tower_inputs import network_input, text_ids
+from medheb.models.towers import load_image_encoder, load_text_encoder
 
 
 def pictures(n: int) -> list[Image.Image]:
@@ -30,10 +31,10 @@ def test_dinov2_read_from_onnx_gives_the_original_features(tmp_path: Path) -> No
     model = tiny_dinov2()
     write_onnx_like_an_exporter(model, tmp_path / "net.onnx")
     tower = image_tower("dinov2", "net.onnx", 56)
-    features = load_image_encoder(tower, tmp_path, batch_size=4)(pictures(3))
+    pixels = [network_input(picture, tower) for picture in pictures(3)]
+    features = load_image_encoder(tower, tmp_path, batch_size=4)(pixels)
     with torch.inference_mode():
-        pixels = torch.from_numpy(np.stack([network_input(picture, tower) for picture in pictures(3)]))
-        expected = model(pixel_values=pixels).last_hidden_state[:, 1:].mean(dim=1).numpy()
+        expected = model(pixel_values=torch.from_numpy(np.stack(pixels))).last_hidden_state[:, 1:].mean(dim=1).numpy()
     np.testing.assert_allclose(features, expected, atol=1e-5)
 
 
@@ -48,8 +49,9 @@ def test_vectors_do_not_depend_on_the_batch(tmp_path: Path, lite: Path) -> None:
     write_onnx_like_an_exporter(tiny_dinov2(), tmp_path / "net.onnx")
     for tower in (image_tower("dinov2", "net.onnx", 56), image_tower("efficientnet_lite0", "lite.pth", 64)):
         encoder = load_image_encoder(tower, tmp_path, batch_size=4)
-        whole = encoder(pictures(6))
-        parts = np.concatenate([encoder(pictures(6)[:1]), encoder(pictures(6)[1:])])
+        pixels = [network_input(picture, tower) for picture in pictures(6)]
+        whole = encoder(pixels)
+        parts = np.concatenate([encoder(pixels[:1]), encoder(pixels[1:])])
         assert np.array_equal(whole, parts), tower.architecture
 
 
@@ -57,19 +59,19 @@ def test_text_vectors_are_masked_means_of_unit_length_whatever_the_batch(tmp_pat
     model = write_tiny_bert(tmp_path / "bert")
     encoder = load_text_encoder(text_tower("bert"), tmp_path, batch_size=3)
     texts = ["left kidney", "the liver of the left kidney", "a b c d " * 6, "right kidney", "a"]
-    vectors = encoder(texts)
+    ids = [text_ids(tmp_path / "bert", text, 40) for text in texts]
+    vectors = encoder(ids)
     with torch.inference_mode():
-        for text, vector in zip(texts, vectors, strict=True):
-            ids = torch.tensor([encoder.tokenizer(text)["input_ids"]])
-            mean = model(input_ids=ids).last_hidden_state[0].mean(dim=0)
+        for one, vector in zip(ids, vectors, strict=True):
+            mean = model(input_ids=torch.from_numpy(one)[None]).last_hidden_state[0].mean(dim=0)
             np.testing.assert_allclose(vector, torch.nn.functional.normalize(mean, dim=0), atol=1e-5)
-    assert np.array_equal(vectors, np.concatenate([encoder(texts[:2]), encoder(texts[2:])]))
+    assert np.array_equal(vectors, np.concatenate([encoder(ids[:2]), encoder(ids[2:])]))
 
 
 def test_long_texts_are_cut_at_the_limit(tmp_path: Path) -> None:
     write_tiny_bert(tmp_path / "bert")
-    encoder = load_text_encoder(text_tower("bert", max_tokens=10), tmp_path, batch_size=2)
-    short, long = encoder(["a b c d a b c d", "a b c d a b c d a b c d"])
+    short, long = (text_ids(tmp_path / "bert", "a b c d " * times, 10) for times in (2, 3))
+    assert len(short) == 10
     assert np.array_equal(short, long)
 
 

@@ -17,14 +17,15 @@ from medheb.build.inventory import read_inventory
 from medheb.core.digests import json_digest, merkle_root
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status, read_status
+from medheb.embed.inputs import distinct_inputs, distinct_parts
 from medheb.embed.receipt import read_receipt
-from medheb.embed.run import distinct_inputs
 from medheb.embed.store import Store
 from medheb.evaluate.score import Score, read_score
 from medheb.index.records import read_records
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
-from medheb.models.load import RENDERERS, Renderer
+from medheb.models.base import Adapter
+from medheb.models.load import load_adapter
 
 SCORE_TAG = "score1"
 METRIC_DECIMALS = 9  # sums of the same ranks may differ in their last bits from one processor to another
@@ -50,13 +51,14 @@ SCORE_FIELDS = (
 
 
 class InputKeys(NamedTuple):
-    """Keys of a source's distinct inputs: as the store has them (over image bytes), and over image contents."""
+    """Keys of a source's distinct inputs, over image bytes and over image contents, and those of their parts."""
 
-    stored: frozenset[str]
+    inputs: frozenset[str]
     contents: frozenset[str]
+    parts: frozenset[str]
 
 
-KeyCache = dict[tuple[Renderer, str], InputKeys]
+KeyCache = dict[tuple[Adapter, str], InputKeys]
 
 
 def _not_built(run: Run, sources: tuple[str, ...], status: Status) -> Entry:
@@ -161,20 +163,20 @@ def embedding_entry(run: Run, model: str, group: str, cache: KeyCache) -> Entry:
     receipt = read_receipt(where)
     if not receipt.status.ok:
         return _not_built(run, group_sources(group), receipt.status)
-    place = (RENDERERS[run.models[model].adapter.name], group)
+    place = (load_adapter(run.models[model], run.layout), group)
     if place not in cache:
-        cache[place] = _input_keys(run, model, group)
+        cache[place] = _input_keys(run, place[0], group)
     keys = cache[place]
     store = Store(run.layout.store(model) / receipt.fingerprint)
-    absent = sum(1 for key in keys.stored if key not in store)
-    if absent or receipt.inputs != len(keys.stored):
+    absent = sum(1 for key in keys.parts if key not in store)
+    if absent or receipt.inputs != len(keys.inputs):
         raise MedhebError(
             where,
-            f"counts {receipt.inputs} inputs, the tasks have {len(keys.stored)}, the store lacks {absent} of them",
+            f"counts {receipt.inputs} inputs, the tasks have {len(keys.inputs)}, lacking {absent} parts",
             "Run the embedding step again",
         )
-    roots: dict[Level, str] = {"L1": _root_of_keys(keys.stored), "L2": _root_of_keys(keys.contents)}
-    return Entry(state="built", count=len(keys.stored), digests=roots)
+    roots: dict[Level, str] = {"L1": _root_of_keys(keys.inputs), "L2": _root_of_keys(keys.contents)}
+    return Entry(state="built", count=len(keys.inputs), digests=roots)
 
 
 def group_sources(group: str) -> tuple[str, ...]:
@@ -186,8 +188,8 @@ def _root_of_keys(keys: Iterable[str]) -> str:
     return merkle_root(dict.fromkeys(keys, ""))
 
 
-def _input_keys(run: Run, model: str, group: str) -> InputKeys:
-    inputs = distinct_inputs(run, run.models[model], group)
+def _input_keys(run: Run, adapter: Adapter, group: str) -> InputKeys:
+    inputs = distinct_inputs(run, adapter, group)
     contents: dict[str, str] = {}
     for source in group_sources(group):
         inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
@@ -196,4 +198,4 @@ def _input_keys(run: Run, model: str, group: str) -> InputKeys:
         json_digest([item.modality, item.text, item.instruction, item.side, [contents[i.path] for i in item.images]])
         for item in inputs.values()
     }
-    return InputKeys(frozenset(inputs), frozenset(by_content))
+    return InputKeys(frozenset(inputs), frozenset(by_content), frozenset(distinct_parts(adapter, inputs.values())))

@@ -9,11 +9,11 @@ import numpy as np
 from medheb.build.inventory import read_inventory
 from medheb.core.errors import MedhebError
 from medheb.core.status import OK, Status, first_trouble, read_status, status_of, write_status
-from medheb.embed.inputs import image_reader
+from medheb.embed.reading import ImageReader
 from medheb.manifest.load import Run
 from medheb.models.base import ImageRef
 from medheb.models.bridge import fit_bridge, write_bridge
-from medheb.models.load import load_towers
+from medheb.models.load import dual_adapter, load_towers
 
 log = logging.getLogger("medheb.embed")
 
@@ -36,11 +36,12 @@ def fit_model_bridge(run: Run, model_id: str) -> Status:
             ]
         if status.ok:
             images, texts = load_towers(model, run.layout)
-            read_image = image_reader(run.layout.benchmark)
+            adapter = dual_adapter(model, run.layout)
+            read_image = ImageReader(run.layout.benchmark)
             log.info("%s: fitting the bridge on %d captioned images", model_id, len(pairs))
-            features = images(read_image(ref) for ref, _ in pairs)
+            features = images(adapter.pixels(read_image(ref)) for ref, _ in pairs)
             captions = sorted({caption for _, caption in pairs})
-            vector_of = dict(zip(captions, texts(captions), strict=True))
+            vector_of = dict(zip(captions, texts([adapter.ids(caption) for caption in captions]), strict=True))
             targets = np.stack([vector_of[caption] for _, caption in pairs])
             try:
                 bridge = fit_bridge(features, targets, model.bridge.ridge)

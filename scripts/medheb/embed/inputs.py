@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from io import BytesIO
-from pathlib import Path
 
-from PIL import Image
-
-from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
+from medheb.core.status import read_status
 from medheb.index.built import inventories_of
 from medheb.index.paths import Images
 from medheb.index.records import Item, Record, read_records
 from medheb.index.text_rules import honest, published
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
-from medheb.models.base import ImageRef, ReadImage, Rendered, Side
-from medheb.models.load import Renderer
-
-READABLE_FORMATS = ("PNG", "JPEG")
-MAX_PIXELS = 100_000_000
-BUILD_AGAIN = "Run `medheb rebuild` for its source, then the workflow"
+from medheb.models.base import Adapter, ImageRef, Rendered, Side
 
 
 @dataclass(frozen=True)
@@ -35,7 +27,7 @@ class RenderedTask:
     candidates: list[list[Rendered]]
 
 
-def render_task(run: Run, task: Task, render: Renderer) -> RenderedTask:
+def render_task(run: Run, task: Task, adapter: Adapter) -> RenderedTask:
     """Render all queries and candidates of a task.
 
     Texts of text-text tasks are cleaned, as published or without losing a sign, as the protocol says.
@@ -62,7 +54,7 @@ def render_task(run: Run, task: Task, render: Renderer) -> RenderedTask:
                 )
             refs.append(ImageRef(full, found.file.sha256))
         shown = replace(item, text=clean(item.text)) if task.family == "text-text" else item
-        return render(shown, instruction, side, tuple(refs))
+        return adapter.render(shown, instruction, side, tuple(refs))
 
     return RenderedTask(
         task=task,
@@ -73,24 +65,19 @@ def render_task(run: Run, task: Task, render: Renderer) -> RenderedTask:
     )
 
 
-def image_reader(benchmark: Path) -> ReadImage:
-    """A function that reads an image once, checks its bytes against the inventory, and decodes it."""
+def distinct_inputs(run: Run, adapter: Adapter, group: str) -> dict[str, Rendered]:
+    """Rendered inputs by key, in key order, of all tasks of a group that could be built."""
+    found: dict[str, Rendered] = {}
+    for task in run.tasks_of(group):
+        if not read_status(run.layout.task_status(task.index)).ok:
+            continue
+        rendered = render_task(run, task, adapter)
+        for inputs in [rendered.queries, *rendered.candidates]:
+            found |= {item.key: item for item in inputs}
+    return dict(sorted(found.items()))
 
-    def read_image(ref: ImageRef) -> Image.Image:
-        path = benchmark / ref.path
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise MedhebError(path, f"cannot be read ({error.strerror})", BUILD_AGAIN) from error
-        if sha256_bytes(content) != ref.sha256:
-            raise MedhebError(path, "has changed since it was built", BUILD_AGAIN)
-        try:
-            image = Image.open(BytesIO(content), formats=READABLE_FORMATS)
-            if image.width * image.height > MAX_PIXELS:
-                raise MedhebError(path, f"has {image.width} x {image.height} pixels", f"Allowed: {MAX_PIXELS} in all")
-            image.load()
-        except (OSError, Image.DecompressionBombError) as error:
-            raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", BUILD_AGAIN) from error
-        return image
 
-    return read_image
+def distinct_parts(adapter: Adapter, inputs: Iterable[Rendered]) -> dict[str, Rendered]:
+    """What has to be embedded for these inputs: their parts by key, in key order."""
+    found = {part.key: part for rendered in inputs for part in adapter.parts(rendered)}
+    return dict(sorted(found.items()))

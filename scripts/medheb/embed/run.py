@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
 from medheb.core.batches import batched
 from medheb.core.errors import MedhebError
 from medheb.core.status import OK, Status, first_trouble, read_status, status_of
-from medheb.embed.inputs import image_reader, render_task
+from medheb.embed.inputs import distinct_inputs, distinct_parts
+from medheb.embed.reading import ImageReader
 from medheb.embed.receipt import Receipt, write_receipt
 from medheb.embed.store import Store
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
-from medheb.models.base import Rendered, Vectors
-from medheb.models.load import RENDERERS, fingerprint, load_encoder
+from medheb.models.base import Adapter, Encoder, Prepared, Rendered, Vectors
+from medheb.models.load import fingerprint, load_adapter, load_encoder
 
 log = logging.getLogger("medheb.embed")
 
@@ -34,8 +36,10 @@ def embed_inputs(run: Run, model_id: str, group: str) -> Status:
         trouble = first_trouble(model_statuses(run, model))
         if trouble.ok:
             mark = fingerprint(model, run.layout)
-            inputs = distinct_inputs(run, model, group)
-            computed = _fill_store(run, model, Store(run.layout.store(model_id) / mark, repair=True), inputs)
+            adapter = load_adapter(model, run.layout)
+            inputs = distinct_inputs(run, adapter, group)
+            parts = distinct_parts(adapter, inputs.values())
+            computed = _fill_store(run, model, adapter, Store(run.layout.store(model_id) / mark, repair=True), parts)
             receipt = receipt.model_copy(update={"fingerprint": mark, "inputs": len(inputs), "computed": computed})
         else:
             receipt = receipt.model_copy(update={"status": trouble})
@@ -55,31 +59,18 @@ def model_statuses(run: Run, model: Model) -> list[Status]:
     return statuses
 
 
-def distinct_inputs(run: Run, model: Model, group: str) -> dict[str, Rendered]:
-    """Rendered inputs by key, in key order, of all tasks of a group that could be built."""
-    render = RENDERERS[model.adapter.name]
-    found: dict[str, Rendered] = {}
-    for task in run.tasks_of(group):
-        if not read_status(run.layout.task_status(task.index)).ok:
-            continue
-        rendered = render_task(run, task, render)
-        for inputs in [rendered.queries, *rendered.candidates]:
-            found |= {item.key: item for item in inputs}
-    return dict(sorted(found.items()))
-
-
-def _fill_store(run: Run, model: Model, store: Store, inputs: dict[str, Rendered]) -> int:
+def _fill_store(run: Run, model: Model, adapter: Adapter, store: Store, inputs: dict[str, Rendered]) -> int:
     missing = [key for key in inputs if key not in store]
     log.info("%s: %d distinct inputs, %d of them new", model.id, len(inputs), len(missing))
     if not missing:
         return 0
     encoder = load_encoder(model, run.layout)
-    read_image = image_reader(run.layout.benchmark)
+    read_image = ImageReader(run.layout.benchmark)
     started = time.monotonic()
     done = 0
     for keys in batched(missing, run.config.embed.shard_inputs):
         batch = [inputs[key] for key in keys]
-        vectors = encoder.encode(batch, read_image)
+        vectors = _encode(encoder, [adapter.prepare(part, read_image) for part in batch])
         refuse_unusable(model, batch, vectors)
         store.append(keys, vectors)
         done += len(keys)
@@ -87,6 +78,16 @@ def _fill_store(run: Run, model: Model, store: Store, inputs: dict[str, Rendered
         left = (len(missing) - done) / rate
         log.info("%s: %d/%d inputs, %.1f/s, %.0f s left", model.id, done, len(missing), rate, left)
     return done
+
+
+def _encode(encoder: Encoder, prepared: Sequence[Prepared]) -> Vectors:
+    """One modality at a time, the longest first, as an encoder takes it."""
+    order = sorted(range(len(prepared)), key=lambda row: (sorted(prepared[row].arrays), -prepared[row].tokens))
+    vectors = np.empty((len(prepared), encoder.dimension), dtype=np.float32)
+    for _, rows in groupby(order, key=lambda row: sorted(prepared[row].arrays)):
+        places = list(rows)
+        vectors[places] = encoder.encode([prepared[row] for row in places])
+    return vectors
 
 
 def refuse_unusable(model: Model, batch: Sequence[Rendered], vectors: Vectors) -> None:

@@ -19,6 +19,7 @@ from medheb.core.status import OK, Status, first_trouble, read_status, status_of
 from medheb.embed.inputs import RenderedTask, render_task
 from medheb.embed.receipt import read_receipt
 from medheb.embed.store import Store
+from medheb.embed.vectors import input_vectors
 from medheb.evaluate.metrics import chance, expected, interval, optimistic, worst
 from medheb.evaluate.pools import Pools, build_pools
 from medheb.evaluate.ranking import Ranked, rank_global, rank_local
@@ -26,7 +27,8 @@ from medheb.evaluate.score import METRICS, Metric, Score, write_score
 from medheb.index.records import as_json
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
-from medheb.models.load import RENDERERS
+from medheb.models.base import Adapter
+from medheb.models.load import load_adapter
 
 log = logging.getLogger("medheb.evaluate")
 COLLAPSED_TIES = 0.05
@@ -65,14 +67,15 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
         receipt = read_receipt(run.layout.embedded(model_id, task.group))
         trouble = first_trouble([read_status(run.layout.task_status(task.index)), receipt.status])
         if trouble.ok:
-            rendered = render_task(run, task, RENDERERS[run.models[model_id].adapter.name])
+            adapter = load_adapter(run.models[model_id], run.layout)
+            rendered = render_task(run, task, adapter)
             store = Store(run.layout.store(model_id) / receipt.fingerprint)
-            pools, ranked = _rank(run, rendered, store)
+            pools, ranked = _rank(run, rendered, store, adapter)
             table = _per_query(run, task, pools, ranked)
             score = score.model_copy(
                 update={
                     "task_digest": json_digest(as_json(rendered.records)),
-                    "data_root": _data_root(run, task),
+                    "data_root": data_root(run, task),
                     "fingerprint": receipt.fingerprint,
                     **_summary(run, task, pools, table),
                 }
@@ -92,10 +95,10 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
     return score.status
 
 
-def _rank(run: Run, rendered: RenderedTask, store: Store) -> tuple[Pools, list[Ranked]]:
+def _rank(run: Run, rendered: RenderedTask, store: Store, adapter: Adapter) -> tuple[Pools, list[Ranked]]:
     pools = build_pools(rendered.candidates, run.protocol.candidate_identity)
-    queries = store.load([query.key for query in rendered.queries])
-    vectors = store.load([candidate.key for candidate in pools.distinct])
+    queries = input_vectors(store, adapter, rendered.queries)
+    vectors = input_vectors(store, adapter, pools.distinct)
     tolerance = run.protocol.tie_tolerance
     try:
         if rendered.task.pool == "global":
@@ -168,7 +171,7 @@ def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]]) ->
     }
 
 
-def _data_root(run: Run, task: Task) -> str:
+def data_root(run: Run, task: Task) -> str:
     """Merkle root over the L2 digests of all files of the task's sources."""
     digests: dict[str, str] = {}
     for source in task.sources:

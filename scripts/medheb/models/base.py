@@ -1,14 +1,17 @@
-"""What an adapter is: it renders an item into what the model will see, and encodes a batch of those.
+"""What a model is to the engine: an adapter without weights, and an encoder with them.
 
-The engine (``medheb.embed``) knows nothing else of a model. The key of a rendered input is all
-that decides whether a vector is computed or taken from the store.
+The adapter renders an item into what the model will see, cuts that into parts that are embedded and stored each
+under its own key, and turns a part into arrays in a worker process. The encoder turns arrays into vectors in the
+process that holds the weights. The adapter then makes one vector of an input out of those of its parts.
+
+The engine (``medheb.embed``) knows nothing else of a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +34,7 @@ class ImageRef:
 
 @dataclass(frozen=True)
 class Rendered:
-    """What a model sees of one input. Fields that an adapter ignores stay empty: equal inputs share a key."""
+    """What a model sees of an input or a part. Fields that an adapter ignores stay empty: equal ones share a key."""
 
     modality: Modality
     text: str = ""
@@ -47,20 +50,73 @@ class Rendered:
         )
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """One part, decoded and processed on the CPU: what a worker hands to the encoder.
+
+    Args:
+        arrays: under the adapter's own names (``pixel_values``, ``input_ids``); nothing but arrays crosses processes.
+        tokens: its real length, which padding and the budget of a batch count.
+    """
+
+    arrays: Mapping[str, NDArray[Any]]
+    tokens: int
+
+
 ReadImage = Callable[[ImageRef], Image.Image]
+SizeOf = Callable[[ImageRef], tuple[int, int]]
+"""Width and height of an image in pixels, without decoding it."""
 
 
-class Encoder(Protocol):
-    """An adapter with its weights loaded."""
+class Adapter(Protocol):
+    """A model without its weights.
 
-    def encode(self, inputs: Sequence[Rendered], read_image: ReadImage) -> Vectors:
-        """Unit vectors, float32 [len(inputs), dimension].
+    Cheap to make; picklable, because it goes to worker processes; hashable: equal adapters render alike.
+    """
 
-        Rows must not depend on what else is in the batch: a resumed run has other batches.
+    def render(self, item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:
+        """What the model sees of an item."""
+        ...
+
+    def parts(self, rendered: Rendered) -> tuple[Rendered, ...]:
+        """What is embedded and stored, each under its own key; at least one.
+
+        A model that reads everything in one stream has one part, the input itself. A dual tower has each image, text
+        and instruction as a part, so that all tasks share every image.
+        """
+        ...
+
+    def combine(self, rendered: Rendered, vectors: Vectors) -> Vectors:
+        """One unit vector [d] of an input from those of its parts, [parts, d]."""
+        ...
+
+    def tokens(self, part: Rendered, size_of: SizeOf) -> int:
+        """Length of a part before anything is decoded; batches are planned with it. At least 1."""
+        ...
+
+    def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
+        """Decode and process a part; runs in worker processes.
+
+        Raises:
+            MedhebError: an image that cannot be read, or an input that would have to lose images to fit.
         """
         ...
 
 
-def render_content(item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:
+class Encoder(Protocol):
+    """The weights, loaded in the process that uses the device."""
+
+    dimension: int
+
+    def encode(self, prepared: Sequence[Prepared]) -> Vectors:
+        """Vectors, float32 [len(prepared), dimension], finite.
+
+        A row depends on the other rows at most by the noise of the number format. All parts are of one modality,
+        the longest first.
+        """
+        ...
+
+
+def render_content(item: Item, images: Sequence[ImageRef]) -> Rendered:
     """Text and images, without instruction and side: for models that were never trained on instructions."""
     return Rendered(item.modality, text=item.text, images=tuple(images))

@@ -3,10 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from medheb.models.base import ReadImage, Rendered, Vectors
+from medheb.index.records import Item
+from medheb.models.base import ImageRef, Prepared, ReadImage, Rendered, Side, SizeOf, Vectors, render_content
+
+
+@dataclass(frozen=True)
+class CanaryAdapter:
+    """Hands the digest of the content to the encoder; no image is read."""
+
+    def render(self, item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:
+        """Text and images."""
+        return render_content(item, images)
+
+    def parts(self, rendered: Rendered) -> tuple[Rendered, ...]:
+        """The input itself."""
+        return (rendered,)
+
+    def combine(self, rendered: Rendered, vectors: Vectors) -> Vectors:
+        """The only vector."""
+        only: Vectors = vectors[0]
+        return only
+
+    def tokens(self, part: Rendered, size_of: SizeOf) -> int:
+        """All inputs cost the same."""
+        return 1
+
+    def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
+        """``digest``, uint8 [32]."""
+        return Prepared({"digest": np.frombuffer(bytes.fromhex(part.key), dtype=np.uint8)}, tokens=1)
 
 
 class RandomEncoder:
@@ -15,13 +43,12 @@ class RandomEncoder:
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
 
-    def encode(self, inputs: Sequence[Rendered], read_image: ReadImage) -> Vectors:
+    def encode(self, prepared: Sequence[Prepared]) -> Vectors:
         """float32 [n, dimension]."""
-        rows = [
-            np.random.Generator(np.random.PCG64(int(rendered.key, 16))).standard_normal(self.dimension)
-            for rendered in inputs
-        ]
-        vectors = np.stack(rows)
+        seeds = [int.from_bytes(part.arrays["digest"].tobytes(), "big") for part in prepared]
+        vectors = np.stack(
+            [np.random.Generator(np.random.PCG64(seed)).standard_normal(self.dimension) for seed in seeds]
+        )
         unit: Vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
         return unit
 
@@ -32,6 +59,6 @@ class ConstantEncoder:
     def __init__(self, dimension: int) -> None:
         self.dimension = dimension
 
-    def encode(self, inputs: Sequence[Rendered], read_image: ReadImage) -> Vectors:
+    def encode(self, prepared: Sequence[Prepared]) -> Vectors:
         """float32 [n, dimension]."""
-        return np.full((len(inputs), self.dimension), self.dimension**-0.5, dtype=np.float32)
+        return np.full((len(prepared), self.dimension), self.dimension**-0.5, dtype=np.float32)

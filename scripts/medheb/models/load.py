@@ -1,28 +1,45 @@
-"""From a model's manifest entry to its encoder, and the fingerprint that its vectors are stored under."""
+"""From a model's manifest entry to its adapter, its encoder, and the fingerprint that its vectors are stored under."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
-from medheb.index.records import Item
 from medheb.manifest.model import ConstantAdapter, DualEncoderAdapter, Model, RandomAdapter
-from medheb.models.base import Encoder, ImageRef, Rendered, Side, render_content
+from medheb.models.base import Adapter, Encoder
 from medheb.models.bridge import read_bridge
-from medheb.models.canaries import ConstantEncoder, RandomEncoder
+from medheb.models.canaries import CanaryAdapter, ConstantEncoder, RandomEncoder
 
 if TYPE_CHECKING:  # torch takes seconds to import; canaries and fingerprints do without
+    from medheb.models import dual_encoder
     from medheb.models.towers import ImageEncoder, TextEncoder
 
-# Raise an adapter's version when its vectors change on purpose: old vectors are then never used again.
-ADAPTER_VERSIONS = {"dual_encoder": 1, "random": 1, "constant": 1}
+FLOAT32, BFLOAT16 = "float32", "bfloat16"
 
-Renderer = Callable[[Item, str, Side, Sequence[ImageRef]], Rendered]
-RENDERERS: dict[str, Renderer] = dict.fromkeys(ADAPTER_VERSIONS, render_content)
+
+@dataclass(frozen=True)
+class Kind:
+    """How the models of one adapter name are made. Its functions import torch only when called.
+
+    Args:
+        version: raise it when vectors change on purpose; old vectors are then never used again.
+        adapter: the adapter of an entry.
+        encoder: the encoder of an entry on a device (``cpu``, ``cuda:0``).
+        gpu_dtype: number format of the network on a GPU; on a CPU it is always float32.
+        weights: digest of what decides vectors and does not stand in the manifest: files found or fitted on this
+            machine.
+    """
+
+    version: int
+    adapter: Callable[[Model, Layout], Adapter]
+    encoder: Callable[[Model, Layout, str], Encoder]
+    gpu_dtype: str = FLOAT32
+    weights: Callable[[Model, Layout], Any] | None = None
 
 
 def package_folder(layout: Layout, model: Model, package: str) -> Path:
@@ -30,14 +47,19 @@ def package_folder(layout: Layout, model: Model, package: str) -> Path:
     return layout.model_folder(model.id) / package
 
 
-def fingerprint(model: Model, layout: Layout) -> str:
-    """Digest of all that decides a vector besides the input: adapter, its version and settings, weights, bridge, dtype.
+def dtype_on(model: Model, device: str) -> str:
+    """Number format of a model's network on a device."""
+    return KINDS[model.adapter.name].gpu_dtype if device.startswith("cuda") else FLOAT32
+
+
+def fingerprint(model: Model, layout: Layout, device: str = "cpu") -> str:
+    """Digest of all that decides a vector besides the input: adapter, its version and settings, weights, dtype.
 
     Raises:
-        MedhebError: the model needs a bridge that has not been fitted.
+        MedhebError: weights or a bridge that the model needs are not there.
     """
-    bridge = read_bridge(layout.bridge(model.id))[1] if model.bridge else None
-    return json_digest([*vector_settings(model), bridge, "float32"])
+    weights = KINDS[model.adapter.name].weights
+    return json_digest([*vector_settings(model), weights(model, layout) if weights else None, dtype_on(model, device)])
 
 
 def vector_settings(model: Model) -> list[Any]:
@@ -47,7 +69,7 @@ def vector_settings(model: Model) -> list[Any]:
     change a vector (see towers.py).
     """
     adapter = model.adapter.model_dump(mode="json", exclude_defaults=True, exclude={"batch_size"})
-    return [model.id, ADAPTER_VERSIONS[model.adapter.name], _weights_by_digest(adapter)]
+    return [model.id, KINDS[model.adapter.name].version, _weights_by_digest(adapter)]
 
 
 def _weights_by_digest(settings: dict[str, Any]) -> dict[str, Any]:
@@ -60,34 +82,68 @@ def _weights_by_digest(settings: dict[str, Any]) -> dict[str, Any]:
     return reduced
 
 
-def load_towers(model: Model, layout: Layout) -> tuple[ImageEncoder, TextEncoder]:
-    """Image and text tower of a dual encoder (see :func:`load_encoder`)."""
-    from medheb.models.towers import load_image_encoder, load_text_encoder
-
-    adapter = model.adapter
-    if not isinstance(adapter, DualEncoderAdapter):
-        raise MedhebError(model.id, "is no dual encoder", "Only dual encoders have towers")
-    images = load_image_encoder(
-        adapter.image, package_folder(layout, model, adapter.image.weights.host.name), adapter.batch_size
-    )
-    texts = load_text_encoder(
-        adapter.text, package_folder(layout, model, adapter.text.weights.host.name), adapter.batch_size
-    )
-    return images, texts
+def load_adapter(model: Model, layout: Layout) -> Adapter:
+    """The model without its weights."""
+    return KINDS[model.adapter.name].adapter(model, layout)
 
 
-def load_encoder(model: Model, layout: Layout) -> Encoder:
-    """The model, ready to encode.
+def load_encoder(model: Model, layout: Layout, device: str = "cpu") -> Encoder:
+    """The model with its weights on a device.
 
     Raises:
         MedhebError: weights or bridge are missing or damaged.
     """
-    adapter = model.adapter
-    if isinstance(adapter, RandomAdapter):
-        return RandomEncoder(adapter.dimension)
-    if isinstance(adapter, ConstantAdapter):
-        return ConstantEncoder(adapter.dimension)
+    return KINDS[model.adapter.name].encoder(model, layout, device)
+
+
+def _settings_of_towers(model: Model) -> DualEncoderAdapter:
+    if not isinstance(model.adapter, DualEncoderAdapter):
+        raise MedhebError(model.id, "is no dual encoder", "Only dual encoders have towers")
+    return model.adapter
+
+
+def load_towers(model: Model, layout: Layout, device: str = "cpu") -> tuple[ImageEncoder, TextEncoder]:
+    """Image and text tower of a dual encoder (see :func:`load_encoder`)."""
+    from medheb.models.towers import load_image_encoder, load_text_encoder
+
+    settings = _settings_of_towers(model)
+    image_folder = package_folder(layout, model, settings.image.weights.host.name)
+    text_folder = package_folder(layout, model, settings.text.weights.host.name)
+    images = load_image_encoder(settings.image, image_folder, settings.batch_size, device)
+    return images, load_text_encoder(settings.text, text_folder, settings.batch_size, device)
+
+
+def dual_adapter(model: Model, layout: Layout) -> dual_encoder.DualEncoderAdapter:
+    """The adapter of a dual encoder."""
+    from medheb.models import dual_encoder
+
+    settings = _settings_of_towers(model)
+    folder = package_folder(layout, model, settings.text.weights.host.name) / settings.text.path
+    return dual_encoder.DualEncoderAdapter(settings.image, folder, settings.text.max_tokens)
+
+
+def _dual_encoder(model: Model, layout: Layout, device: str) -> Encoder:
     from medheb.models.dual_encoder import DualEncoder
 
-    images, texts = load_towers(model, layout)
+    images, texts = load_towers(model, layout, device)
     return DualEncoder(images, texts, read_bridge(layout.bridge(model.id))[0])
+
+
+def _canary(model: Model, layout: Layout, device: str) -> Encoder:
+    if isinstance(model.adapter, RandomAdapter):
+        return RandomEncoder(model.adapter.dimension)
+    if isinstance(model.adapter, ConstantAdapter):
+        return ConstantEncoder(model.adapter.dimension)
+    raise MedhebError(model.id, "is no canary", "Only canaries do without weights")
+
+
+KINDS: dict[str, Kind] = {
+    "dual_encoder": Kind(
+        version=2,
+        adapter=dual_adapter,
+        encoder=_dual_encoder,
+        weights=lambda model, layout: read_bridge(layout.bridge(model.id))[1],
+    ),
+    "random": Kind(1, lambda *_: CanaryAdapter(), _canary),
+    "constant": Kind(1, lambda *_: CanaryAdapter(), _canary),
+}

@@ -17,74 +17,59 @@ from typing import Protocol
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from PIL import Image
 
 from medheb.core.batches import batched
 from medheb.core.errors import MedhebError
 from medheb.manifest.model import ImageTower, TextTower
 from medheb.models.base import Vectors
+from medheb.models.tower_inputs import tokenizer_of, weights_fault
 
 HEAD_WIDTH = 64  # of every published DINOv2
 TOKEN_STEP = 16  # texts are padded to the next multiple of this many tokens
 
 
 class ImageEncoder(Protocol):
-    """Image half: RGB images to features (not normalised)."""
+    """Image half: pixels to features (not normalised)."""
 
-    def __call__(self, images: Iterable[Image.Image]) -> Vectors:
-        """float32 [n, d]."""
+    def __call__(self, images: Iterable[NDArray[np.float32]]) -> Vectors:
+        """float32 [3, size, size] each to float32 [n, d]."""
         ...
 
 
 class TextEncoder(Protocol):
-    """Text half: texts to unit vectors."""
+    """Text half: token ids to unit vectors."""
 
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """float32 [n, d]."""
+    def __call__(self, texts: Sequence[NDArray[np.int64]]) -> Vectors:
+        """int64 [tokens] each to float32 [n, d]."""
         ...
-
-
-def _weights_fault(path: Path, error: Exception) -> MedhebError:
-    reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return MedhebError(path, f"cannot be loaded as weights ({reason})", "Delete the model's folder and run again")
-
-
-def network_input(image: Image.Image, tower: ImageTower) -> NDArray[np.float32]:
-    """float32 [3, size, size]: RGB, resized without keeping the aspect (bicubic), scaled to 0..1, normalised."""
-    resized = image.convert("RGB").resize((tower.size, tower.size), Image.Resampling.BICUBIC)
-    pixels = np.asarray(resized, dtype=np.float32) / 255.0
-    mean, std = np.array(tower.mean, dtype=np.float32), np.array(tower.std, dtype=np.float32)
-    normalised = (pixels - mean) / std
-    return np.ascontiguousarray(normalised.transpose(2, 0, 1), dtype=np.float32)
 
 
 class BatchedImageEncoder(ABC):
     """Runs a network over images in batches of one fixed size; the last batch is padded."""
 
-    def __init__(self, network: torch.nn.Module, tower: ImageTower, batch_size: int) -> None:
-        self.network = network.eval()
-        self.tower = tower
+    def __init__(self, network: torch.nn.Module, batch_size: int, device: str) -> None:
+        self.network = network.eval().to(device)
         self.batch_size = batch_size
+        self.device = device
 
     @abstractmethod
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         """[b, 3, size, size] to [b, d]."""
 
     @torch.inference_mode()
-    def __call__(self, images: Iterable[Image.Image]) -> Vectors:
-        """float32 [n, d]."""
+    def __call__(self, images: Iterable[NDArray[np.float32]]) -> Vectors:
+        """float32 [3, size, size] each to float32 [n, d]."""
         rows: list[Vectors] = []
         for batch in batched(images, self.batch_size):
-            pixels = np.stack([network_input(image, self.tower) for image in batch])
-            padding = np.repeat(pixels[-1:], self.batch_size - len(batch), axis=0)
-            rows.append(self.features(torch.from_numpy(np.concatenate([pixels, padding])))[: len(batch)].numpy())
+            pixels = torch.from_numpy(np.stack([*batch, *[batch[-1]] * (self.batch_size - len(batch))]))
+            rows.append(self.features(pixels.to(self.device))[: len(batch)].cpu().numpy())
         return np.concatenate(rows).astype(np.float32)
 
 
 class EfficientNetLite0(BatchedImageEncoder):
     """ImageNet EfficientNet-Lite0; mean over the last feature map, 1280 values."""
 
-    def __init__(self, path: Path, tower: ImageTower, batch_size: int) -> None:
+    def __init__(self, path: Path, batch_size: int, device: str) -> None:
         from efficientnet_lite_pytorch import EfficientNet
 
         network = EfficientNet.from_name("efficientnet-lite0")
@@ -92,8 +77,8 @@ class EfficientNetLite0(BatchedImageEncoder):
             # weights_only: the file is a zip of tensors with a restricted unpickler, never code
             network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
         except (OSError, EOFError, RuntimeError, ValueError, KeyError, UnpicklingError) as error:
-            raise _weights_fault(path, error) from error
-        super().__init__(network, tower, batch_size)
+            raise weights_fault(path, error) from error
+        super().__init__(network, batch_size, device)
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         """[b, 3, 224, 224] to [b, 1280]."""
@@ -118,7 +103,7 @@ def dinov2_state(path: Path) -> dict[str, torch.Tensor]:
     try:
         graph = onnx.load(path).graph
     except (OSError, DecodeError, ValueError) as error:
-        raise _weights_fault(path, error) from error
+        raise weights_fault(path, error) from error
     tensors = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
     state = {name.removeprefix("backbone."): tensor for name, tensor in tensors.items() if name.startswith("backbone.")}
     for node in graph.node:
@@ -136,7 +121,7 @@ def dinov2_state(path: Path) -> dict[str, torch.Tensor]:
 class DinoV2(BatchedImageEncoder):
     """DINOv2 backbone of any size; mean over patch tokens after the final norm (384 values for "small")."""
 
-    def __init__(self, path: Path, tower: ImageTower, batch_size: int) -> None:
+    def __init__(self, path: Path, batch_size: int, device: str) -> None:
         from transformers import Dinov2Config, Dinov2Model
 
         state = dinov2_state(path)
@@ -144,7 +129,7 @@ class DinoV2(BatchedImageEncoder):
             width, _, patch, _ = state["embeddings.patch_embeddings.projection.weight"].shape
             positions = state["embeddings.position_embeddings"].shape[1] - 1
         except (KeyError, ValueError) as error:
-            raise _weights_fault(path, ValueError(f"holds no DINOv2 backbone, lacks {error}")) from error
+            raise weights_fault(path, ValueError(f"holds no DINOv2 backbone, lacks {error}")) from error
         config = Dinov2Config(
             hidden_size=width,
             num_hidden_layers=len({name.split(".")[2] for name in state if name.startswith("encoder.layer.")}),
@@ -156,11 +141,11 @@ class DinoV2(BatchedImageEncoder):
             # from_pretrained renames the parameters of older exports; load_state_dict would not
             network, info = Dinov2Model.from_pretrained(None, config=config, state_dict=state, output_loading_info=True)
         except (RuntimeError, ValueError) as error:
-            raise _weights_fault(path, error) from error
+            raise weights_fault(path, error) from error
         wrong = sorted(info["missing_keys"]) + sorted(info["unexpected_keys"]) + list(info["mismatched_keys"])
         if wrong:  # transformers would fill the gaps at random
-            raise _weights_fault(path, ValueError(f"{len(wrong)} parameters do not fit, the first is {wrong[0]}"))
-        super().__init__(network, tower, batch_size)
+            raise weights_fault(path, ValueError(f"{len(wrong)} parameters do not fit, the first is {wrong[0]}"))
+        super().__init__(network, batch_size, device)
 
     def features(self, pixels: torch.Tensor) -> torch.Tensor:
         """[b, 3, 224, 224] to [b, 384]."""
@@ -171,48 +156,50 @@ class DinoV2(BatchedImageEncoder):
 class MeanPooledTransformer:
     """A sentence encoder: mean over tokens, L2-normalised."""
 
-    def __init__(self, folder: Path, tower: TextTower, batch_size: int) -> None:
-        from transformers import AutoModel, AutoTokenizer
+    def __init__(self, folder: Path, batch_size: int, device: str) -> None:
+        from transformers import AutoModel
         from transformers.utils.logging import disable_progress_bar
 
         disable_progress_bar()
 
+        self.padding = tokenizer_of(folder).pad_token_id
         try:
-            self.tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            self.network = AutoModel.from_pretrained(
-                folder, local_files_only=True, trust_remote_code=False, use_safetensors=True
-            ).eval()
+            self.network = (
+                AutoModel.from_pretrained(folder, local_files_only=True, trust_remote_code=False, use_safetensors=True)
+                .eval()
+                .to(device)
+            )
         except (OSError, ValueError, RuntimeError) as error:
-            raise _weights_fault(folder, error) from error
-        self.max_tokens = tower.max_tokens
+            raise weights_fault(folder, error) from error
         self.batch_size = batch_size
+        self.device = device
 
     @torch.inference_mode()
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """float32 [n, d], unit rows. Texts beyond ``max_tokens`` tokens are cut at their end."""
-        tokens = self.tokenizer(list(texts), truncation=True, max_length=self.max_tokens)["input_ids"]
+    def __call__(self, texts: Sequence[NDArray[np.int64]]) -> Vectors:
+        """int64 [tokens] each to float32 [n, d], unit rows."""
         buckets: dict[int, list[int]] = {}
-        for position, ids in enumerate(tokens):
+        for position, ids in enumerate(texts):
             buckets.setdefault(-(-len(ids) // TOKEN_STEP) * TOKEN_STEP, []).append(position)
         vectors: dict[int, Vectors] = {}
         for length, positions in sorted(buckets.items()):
             for batch in batched(positions, self.batch_size):
                 padded = [*batch, *[batch[-1]] * (self.batch_size - len(batch))]
-                ids = torch.full((self.batch_size, length), self.tokenizer.pad_token_id, dtype=torch.long)
-                mask = torch.zeros_like(ids)
+                padded_ids = torch.full((self.batch_size, length), self.padding, dtype=torch.long)
+                mask = torch.zeros_like(padded_ids)
                 for row, position in enumerate(padded):
-                    count = len(tokens[position])
-                    ids[row, :count] = torch.tensor(tokens[position])
+                    count = len(texts[position])
+                    padded_ids[row, :count] = torch.from_numpy(texts[position])
                     mask[row, :count] = 1
-                hidden = self.network(input_ids=ids, attention_mask=mask).last_hidden_state
+                mask = mask.to(self.device)
+                hidden = self.network(input_ids=padded_ids.to(self.device), attention_mask=mask).last_hidden_state
                 weight = mask[:, :, None].to(hidden.dtype)
                 mean = (hidden * weight).sum(dim=1) / weight.sum(dim=1)
-                unit = torch.nn.functional.normalize(mean, dim=1).numpy()
+                unit = torch.nn.functional.normalize(mean, dim=1).cpu().numpy()
                 vectors.update(zip(batch, unit[: len(batch)], strict=True))
         return np.stack([vectors[position] for position in range(len(texts))]).astype(np.float32)
 
 
-def load_image_encoder(tower: ImageTower, folder: Path, batch_size: int) -> BatchedImageEncoder:
+def load_image_encoder(tower: ImageTower, folder: Path, batch_size: int, device: str = "cpu") -> BatchedImageEncoder:
     """The image half that ``tower`` describes, from the unpacked package in ``folder``.
 
     Raises:
@@ -220,17 +207,17 @@ def load_image_encoder(tower: ImageTower, folder: Path, batch_size: int) -> Batc
     """
     path = _present(folder / tower.path)
     if tower.architecture == "efficientnet_lite0":
-        return EfficientNetLite0(path, tower, batch_size)
-    return DinoV2(path, tower, batch_size)
+        return EfficientNetLite0(path, batch_size, device)
+    return DinoV2(path, batch_size, device)
 
 
-def load_text_encoder(tower: TextTower, folder: Path, batch_size: int) -> MeanPooledTransformer:
+def load_text_encoder(tower: TextTower, folder: Path, batch_size: int, device: str = "cpu") -> MeanPooledTransformer:
     """The text half that ``tower`` describes, from the unpacked package in ``folder``.
 
     Raises:
         MedhebError: the weights are missing or do not fit.
     """
-    return MeanPooledTransformer(_present(folder / tower.path), tower, batch_size)
+    return MeanPooledTransformer(_present(folder / tower.path), batch_size, device)
 
 
 def _present(path: Path) -> Path:
