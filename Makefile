@@ -15,11 +15,11 @@ help:  ## show this list
 
 setup: $(READY)  ## make .venv with the pinned requirements
 
-$(READY): envs/core.txt envs/hubs.txt envs/dev.txt pyproject.toml
+$(READY): envs/core.txt envs/hubs.txt envs/models.txt envs/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Python 3.11 or newer is needed; name one with: make setup PYTHON=python3.12" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check -q -r envs/core.txt -r envs/hubs.txt -r envs/dev.txt
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r envs/core.txt -r envs/hubs.txt -r envs/models.txt -r envs/dev.txt
 	$(BIN)/python -m pip install --disable-pip-version-check -q --no-deps -e .
 	@touch $@
 

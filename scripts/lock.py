@@ -23,9 +23,9 @@ dependencies:
 CONDAS = {
     "core": (
         "medheb",
-        ("core", "hubs"),
-        "For `snakemake --sdm conda`: the pins of core.txt and hubs.txt, listed, since\n"
-        "# Snakemake copies this file elsewhere. Rules find the package itself through PYTHONPATH.",
+        ("core", "hubs", "models"),
+        "For `snakemake --sdm conda`: the pins of core.txt, hubs.txt and models.txt, listed,\n"
+        "# since Snakemake copies this file elsewhere. Rules find the package itself through PYTHONPATH.",
     ),
     "deepdrr": (
         "medheb-deepdrr",

@@ -12,7 +12,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 ENVS = ROOT / "envs"
 PIN = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!]*)")
-WORKFLOW = ("core", "hubs")  # what the jobs of the workflow need
+WORKFLOW = ("core", "hubs", "models")  # what the jobs of the workflow need
 
 
 def normal(name: str) -> str:
