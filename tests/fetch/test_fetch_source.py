@@ -25,8 +25,9 @@ from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset, Licence, Recipe, SourceFile, Unpack
 from medheb.manifest.hosts import PackageHost
 from medheb.manifest.load import Run
-from medheb.manifest.model import ConstantAdapter, DualEncoderAdapter, Model, PackagedWeights
+from medheb.manifest.model import ConstantAdapter, DualEncoderAdapter, Model
 from medheb.manifest.protocol import Protocol
+from medheb.manifest.weights import PackagedWeights
 
 LICENCE = Licence(spdx="MIT", url="https://example.org/licence")
 WANTED = Unpack(include=("*/data/*",), max_bytes=1_000_000)

@@ -11,7 +11,8 @@ from transformers import BertConfig, BertModel, BertTokenizer, Dinov2Config, Din
 
 from medheb.manifest.dataset import Licence, SourceFile, Unpack
 from medheb.manifest.hosts import PackageHost
-from medheb.manifest.model import ImageTower, PackagedWeights, TextTower
+from medheb.manifest.model import ImageTower, TextTower
+from medheb.manifest.weights import PackagedWeights
 
 WEIGHTS = PackagedWeights(
     host=PackageHost(kind="package", name="tiny", version="1", format="wheel"),

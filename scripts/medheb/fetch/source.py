@@ -22,7 +22,8 @@ from medheb.fetch.unpack import unpack
 from medheb.manifest.dataset import Dataset, SourceFile, Unpack
 from medheb.manifest.hosts import PackageHost
 from medheb.manifest.load import Run
-from medheb.manifest.model import Model, PackagedWeights
+from medheb.manifest.model import Model
+from medheb.manifest.weights import PackagedWeights
 
 LOG = logging.getLogger("medheb.fetch")
 MARKER = "COMPLETE.json"

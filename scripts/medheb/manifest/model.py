@@ -7,17 +7,16 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from medheb.manifest.base import Identifier, RelativePath, Strict
-from medheb.manifest.dataset import Licence, SourceFile, Unpack
-from medheb.manifest.hosts import PackageHost
-
-
-class PackagedWeights(Strict):
-    """Weights that lie in an ordinary package; fetched and unpacked like a source, never imported."""
-
-    host: PackageHost
-    file: SourceFile
-    unpack: Unpack
-    licence: Licence
+from medheb.manifest.networks import (
+    Blip2Adapter,
+    MedImageInsightAdapter,
+    NetworkAdapter,
+    Qwen2VLAdapter,
+    Qwen3VLAdapter,
+    SentenceTransformersAdapter,
+    SiglipAdapter,
+)
+from medheb.manifest.weights import FolderWeights, HubWeights, PackagedWeights
 
 
 class ImageTower(Strict):
@@ -71,7 +70,40 @@ class ConstantAdapter(Strict):
     dimension: int = Field(default=8, ge=2)
 
 
-Adapter = Annotated[DualEncoderAdapter | RandomAdapter | ConstantAdapter, Field(discriminator="name")]
+Adapter = Annotated[
+    DualEncoderAdapter
+    | RandomAdapter
+    | ConstantAdapter
+    | SiglipAdapter
+    | Blip2Adapter
+    | MedImageInsightAdapter
+    | Qwen2VLAdapter
+    | Qwen3VLAdapter
+    | SentenceTransformersAdapter,
+    Field(discriminator="name"),
+]
+
+
+class GpuSeconds(Strict):
+    """Estimate for planning: nobody has measured it here."""
+
+    per_1000: float = Field(gt=0, description="seconds of one data-centre GPU (H100 class) for 1000 units")
+    unit: Literal["tokens", "images"]
+
+
+class Facts(Strict):
+    """What is known of a model besides how it is run. Null: nobody has seen it."""
+
+    page: str | None = Field(default=None, pattern=r"^https://", description="where its authors describe it")
+    citation: str = ""
+    dimension: int | None = Field(default=None, ge=1, description="values of a vector")
+    parameters: int | None = Field(default=None, ge=1)
+    gpu_gigabytes: float | None = Field(default=None, gt=0, description="estimate: memory to run it in its dtype")
+    gpu_seconds: GpuSeconds | None = None
+    train_sources: tuple[Identifier, ...] = Field(
+        default=(), description="sources of the benchmark that it was trained on: scores there are not zero-shot"
+    )
+    train_note: str = Field(default="", description="what is said of its training data, and by whom")
 
 
 class Model(Strict):
@@ -80,7 +112,9 @@ class Model(Strict):
     id: Identifier
     title: str = Field(min_length=3)
     canary: bool = Field(default=False, description="a check of the ranking, not a competitor")
+    enabled: bool = Field(default=True, description="false: runs only where the configuration's `models` names it")
     note: str = ""
+    facts: Facts = Facts()
     adapter: Adapter
 
     def weights(self) -> tuple[PackagedWeights, ...]:
@@ -88,6 +122,13 @@ class Model(Strict):
         if isinstance(self.adapter, DualEncoderAdapter):
             return (self.adapter.image.weights, self.adapter.text.weights)
         return ()
+
+    def folders(self) -> dict[str, HubWeights | FolderWeights]:
+        """The folders of weights that this model needs, by slot: ``base``, and ``lora`` where it has an adapter."""
+        if not isinstance(self.adapter, NetworkAdapter):
+            return {}
+        lora = getattr(self.adapter, "lora", None)
+        return {"base": self.adapter.weights} | ({"lora": lora} if lora else {})
 
     @property
     def bridge(self) -> Bridge | None:
