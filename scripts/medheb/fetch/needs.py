@@ -15,8 +15,6 @@ from pathlib import Path
 from huggingface_hub import get_token
 
 from medheb.fetch.credentials import secret
-from medheb.fetch.hosts.portal import NAMES as PORTALS
-from medheb.fetch.hosts.portal import variable_of
 from medheb.manifest.dataset import AccessClass, Dataset
 from medheb.manifest.hosts import GitHubHost, Host, HttpsHost, PhysioNetHost
 from medheb.manifest.load import Run
@@ -110,10 +108,13 @@ def host_need(dataset: Dataset, host: Host) -> Need | None:
             f"Get {what} from PhysioNet as a credentialed user, then set 'local_copies: {{{dataset.id}: <{folder}>}}'",
         )
     if host.kind == "portal":
+        # Here, because every dry run asks for needs and the clients of hosts are slow to import.
+        from medheb.fetch.hosts.portal import NAMES, variable_of
+
         if os.environ.get(variable_of(dataset), "").strip():
             return None
         return Need(
-            f"{PORTALS[host.name]} hands out its files in person only",
+            f"{NAMES[host.name]} hands out its files in person only",
             f"Get them from {host.page}, then set 'local_copies: {{{dataset.id}: <folder>}}', "
             f"or {variable_of(dataset)} to the link that it gives",
         )

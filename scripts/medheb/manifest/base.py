@@ -75,7 +75,11 @@ def describe_faults(error: ValidationError, where: str | Path) -> MedhebError:
     return MedhebError(where, problem, remedy + more)
 
 
-class _UniqueKeys(yaml.SafeLoader):
+# The same loader over libyaml, where PyYAML was built with it: every job reads all manifests.
+_SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _UniqueKeys(_SafeLoader):  # type: ignore[misc, valid-type]
     """The safe loader, but a key that stands twice is an error: which of the two was meant?"""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
