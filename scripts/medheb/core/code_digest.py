@@ -7,6 +7,7 @@ does not notice a changed library module.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def _parse(module: str) -> tuple[str, tuple[str, ...]]:
         raise ModuleNotFoundError(module)
     tree = ast.parse(path.read_bytes())
     imported: set[str] = set()
-    for node in ast.walk(tree):
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             imported.update(alias.name for alias in node.names if alias.name.split(".")[0] == PACKAGE)
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
@@ -48,6 +49,18 @@ def _parse(module: str) -> tuple[str, tuple[str, ...]]:
                     docstring.value = ""
     digest = sha256_bytes(ast.dump(tree, annotate_fields=False).encode())
     return digest, tuple(sorted(name for name in imported if module_path(name)))
+
+
+def _statements(tree: ast.Module) -> Iterator[ast.AST]:
+    """The module, and every statement and clause in it: imports and docstrings stand nowhere else."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            # An expression has a body too (lambda, x if y else z), but that is no list.
+            if isinstance(inside := getattr(node, field, None), list):
+                waiting.extend(inside)
 
 
 @cache
