@@ -19,12 +19,12 @@ include: "workflow/rules/report.smk"
 include: "workflow/rules/audit.smk"
 
 
-# Everything: scores of all models on all tasks, the report, the audit roots. Steps in between are listed
 # `medheb resume` must know whether the Snakemake that left a lock still runs.
 onstart:
     note_driver()
 
 
+# Everything: scores of all models on all tasks, the report, the audit roots. Steps in between are listed
 # too: Snakemake would not notice that one of them was deleted.
 rule all:
     default_target: True

@@ -256,16 +256,6 @@ def run(
     raise typer.Exit(run_workflow(config, cores))
 
 
-@app.command()
-def retry() -> None:
-    """Forget everything that is blocked or failed, so that the next run tries it again."""
-    from medheb.driver import forget_trouble
-
-    for path in forget_trouble(current_run()):
-        typer.echo(f"will be tried again: {path}")
-
-
-@app.command()
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def resume(
     context: typer.Context,
@@ -297,6 +287,16 @@ def cluster_apply(
         typer.echo(f"written: {path}")
 
 
+@app.command()
+def retry() -> None:
+    """Forget everything that is blocked or failed, so that the next run tries it again."""
+    from medheb.driver import forget_trouble
+
+    for path in forget_trouble(current_run()):
+        typer.echo(f"will be tried again: {path}")
+
+
+@app.command()
 def rebuild(dataset: DatasetId) -> None:
     """Forget what was built from one source, so that the next run builds it and what depends on it again."""
     from medheb.driver import forget_built

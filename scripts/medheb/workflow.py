@@ -149,16 +149,16 @@ class Plan:
         projector = self.run.config.drr.chosen(self.run.config.protocol)
         return int(entry is not None and entry.follows_projector and projector == "deepdrr")
 
+    def embed_gpus(self, model: str) -> int:
+        """GPUs of a job that runs a model: one, but none for the canaries, which compute nothing."""
+        return int(not self.run.models[model].canary)
+
     def shards(self, dataset: str) -> int:
         """Number of jobs that build a source."""
         size = self.run.datasets[dataset].build_bytes
         return math.ceil(size / (self.run.config.build.shard_gigabytes * 1e9)) if size else 1
 
     def shard_receipts(self, dataset: str) -> list[str]:
-    def embed_gpus(self, model: str) -> int:
-        """GPUs of a job that runs a model: one, but none for the canaries, which compute nothing."""
-        return int(not self.run.models[model].canary)
-
         """Receipts of the jobs that build parts of a large source; none for one that a single job builds."""
         count = self.shards(dataset)
         folder = self.run.layout.results / "build" / dataset
