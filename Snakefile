@@ -15,6 +15,7 @@ include: "workflow/rules/build.smk"
 include: "workflow/rules/index.smk"
 include: "workflow/rules/embed.smk"
 include: "workflow/rules/evaluate.smk"
+include: "workflow/rules/graded.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/audit.smk"
 

@@ -15,6 +15,7 @@ import typer
 
 from medheb import __version__
 from medheb.audit.app import audit_app
+from medheb.cluster.app import needs_app
 from medheb.core.errors import MedhebError
 from medheb.core.log import scrub, set_up_logging
 from medheb.core.terminal import console, tell
@@ -33,6 +34,7 @@ app = typer.Typer(
     "Usually Snakemake calls these steps for you: `snakemake all`, or `make demo` to see it work.",
 )
 app.add_typer(fetch_app)
+app.add_typer(needs_app)
 app.add_typer(audit_app, name="audit")
 app.add_typer(index_app, name="index")
 app.add_typer(drr_app, name="drr")
@@ -155,6 +157,16 @@ def evaluate(model: ModelId, task: TaskId) -> None:
     from medheb.evaluate.run import evaluate_task
 
     tell(evaluate_task(current_run(), model, task))
+
+
+@app.command("evaluate-graded")
+def evaluate_graded(
+    model: ModelId, key: Annotated[str, typer.Argument(help="Key of an entry of graded.yaml.")]
+) -> None:
+    """Score one model on one task of graded relevance from stored vectors."""
+    from medheb.evaluate.graded import evaluate_graded
+
+    tell(evaluate_graded(current_run(), model, key))
 
 
 @app.command()
@@ -313,11 +325,12 @@ def schema(
     """Check that JSON Schemas and config/config.yaml match the typed models."""
     from pydantic import BaseModel
 
+    from medheb.cluster.plan import ClusterPlan
     from medheb.fetch.lock import Lock
     from medheb.fetch.plan import Plan
     from medheb.manifest.schema import drifted, regenerate
 
-    outputs: dict[str, type[BaseModel]] = {"plan": Plan, "lock": Lock}
+    outputs: dict[str, type[BaseModel]] = {"plan": Plan, "cluster_plan": ClusterPlan, "lock": Lock}
     differing = regenerate(root, outputs) if fix else drifted(root, outputs)
     for path in differing:
         typer.echo(f"{'rewritten' if fix else 'differs from the models'}: {path}")

@@ -136,7 +136,7 @@ def _troubled(run: Run) -> Iterator[Path]:
             yield layout.source_status(dataset)
         if _holds_trouble(layout.inventory(manifest.images, dataset)):
             yield layout.inventory(manifest.images, dataset)
-    for task in run.tasks.values():
+    for task in run.every_task.values():
         if _not_ok(layout.task_status(task.index)):
             yield layout.task_status(task.index)
     for model in run.models:
@@ -151,6 +151,10 @@ def _troubled(run: Run) -> Iterator[Path]:
                 yield layout.score(model, key)
                 # The vectors behind it may be what is missing; those in the store are not computed again.
                 yield layout.embedded(model, run.tasks[key].group)
+        for key, entry in run.graded_entries.items():
+            if _holds_trouble(layout.graded(model, key)):
+                yield layout.graded(model, key)
+                yield layout.embedded(model, run.every_task[entry.task or key].group)
 
 
 def _not_ok(path: Path) -> bool:

@@ -34,6 +34,7 @@ STEPS = {
     "bridge": "medheb.embed.bridge",
     "embed": "medheb.embed.run",
     "evaluate": "medheb.evaluate.run",
+    "graded": "medheb.evaluate.graded",
     "report": "medheb.report.run",
     "audit": "medheb.audit.record",
 }
@@ -107,6 +108,11 @@ class Plan:
     def models(self) -> list[str]:
         """Models of this run."""
         return list(self.run.models)
+
+    @property
+    def graded(self) -> list[str]:
+        """Graded tasks of this run."""
+        return list(self.run.graded_entries)
 
     @property
     def groups(self) -> list[str]:
@@ -205,6 +211,13 @@ class Plan:
         config = self.run.config
         return json_digest([self.run.protocol.model_dump(), config.seed, config.evaluate.model_dump()])[:16]
 
+    def graded_settings(self, key: str) -> str:
+        """Evaluation options, and the entry of a graded task with its relation."""
+        graded, entry = self.run.graded, self.run.graded_entries[key]
+        relation = graded.relations[entry.relation].model_dump(mode="json", exclude={"note"}) if graded else None
+        settings = entry.model_dump(mode="json", exclude_defaults=True)
+        return json_digest([self.evaluate_settings(), settings, relation])[:16]
+
     def report_settings(self) -> str:
         """Everything that a report says without reading it from a result."""
         manifests = [entry.model_dump(mode="json") for entry in self.run.datasets.values()]
@@ -246,11 +259,11 @@ class Plan:
 
     def index(self, task: str) -> str:
         """Task JSON of a task."""
-        return str(self.run.layout.task_index(self.run.tasks[task].index))
+        return str(self.run.layout.task_index(self.run.every_task[task].index))
 
     def task_inventories(self, task: str) -> list[str]:
         """Inventories of a task's sources."""
-        return self.inventories_of_index(self.run.tasks[task].index)
+        return self.inventories_of_index(self.run.every_task[task].index)
 
     def model_files(self, model: str) -> list[str]:
         """What must have been made before a model can embed; its vectors change with these."""
@@ -270,11 +283,20 @@ class Plan:
 
     def receipt(self, model: str, task: str) -> str:
         """Receipt of the embedding job that serves a task."""
-        return str(self.run.layout.embedded(model, self.run.tasks[task].group))
+        return str(self.run.layout.embedded(model, self.run.every_task[task].group))
 
     def scores(self) -> list[str]:
         """All scores of the run."""
         return [str(self.run.layout.score(model, task)) for model in self.models for task in self.tasks]
+
+    def graded_scores(self) -> list[str]:
+        """All graded scores of the run."""
+        return [str(self.run.layout.graded(model, key)) for model in self.models for key in self.graded]
+
+    def graded_inputs(self, model: str, key: str) -> list[str]:
+        """All that one graded evaluation reads: vectors, the task file, and the inventories that name classes."""
+        task = self.run.graded_entries[key].task or key
+        return [self.receipt(model, task), self.index(task), *self.task_inventories(task)]
 
     def all_inventories(self) -> list[str]:
         """Inventories of all sources."""
@@ -292,7 +314,7 @@ class Plan:
 
     def all_indices(self) -> list[str]:
         """All task JSONs."""
-        return [self.index(task) for task in self.tasks]
+        return [self.index(task) for task in self.run.every_task]
 
     def all_digests(self) -> list[str]:
         """Digest files of all sources."""
@@ -304,17 +326,20 @@ class Plan:
         statuses = [layout.source_status(dataset) for dataset in self.datasets]
         receipts = [layout.embedded(model, group) for model in self.models for group in self.groups]
         paths = [str(path) for path in [*statuses, *receipts]]
-        return [*paths, *self.all_inventories(), *self.all_indices(), *self.scores(), *self.all_digests()]
+        graded = self.graded_scores()
+        return [*paths, *self.all_inventories(), *self.all_indices(), *self.scores(), *graded, *self.all_digests()]
 
     def dataset_targets(self, dataset: str) -> list[str]:
         """What ``snakemake dataset_<id>`` makes: the source and everything that depends on it."""
-        tasks = [task.task for task in self.run.tasks.values() if dataset in task.sources]
-        scores = [str(self.run.layout.score(model, task)) for model in self.models for task in tasks]
+        tasks = [task.task for task in self.run.every_task.values() if dataset in task.sources]
+        entries = [key for key, entry in self.run.graded_entries.items() if (entry.task or key) in tasks]
+        scores = [str(self.run.layout.score(model, key)) for model in self.models for key in tasks if key in self.tasks]
+        scores += [str(self.run.layout.graded(model, key)) for model in self.models for key in entries]
         digests = str(self.run.layout.audit / dataset / "digests.json")
         return [self.inventory(dataset), digests, *[self.index(task) for task in tasks], *scores]
 
     def _by_index(self, index: str) -> Task:
-        return next(task for task in self.run.tasks.values() if task.index == index)
+        return next(task for task in self.run.every_task.values() if task.index == index)
 
 
 def json_value(value: Any) -> str:

@@ -72,7 +72,7 @@ def items(records: list[Record]) -> Iterator[Item]:
 
 def test_every_recipe_has_a_maker_and_every_rule_a_task() -> None:
     assert {dataset.recipe.name for dataset in EVERY.datasets.values()} == set(make.MAKERS)
-    assert {task.builder for task in EVERY.tasks.values()} == set(EVERY.rules)
+    assert {task.builder for task in EVERY.every_task.values()} == set(EVERY.rules)
     assert {rule.builder for rule in EVERY.rules.values()} == set(FAMILIES)
 
 

@@ -99,6 +99,10 @@ class Layout:
         """Per-query ranks and top ten behind a score."""
         return self.results / "scores" / model / f"{task}.parquet"
 
+    def graded(self, model: str, key: str) -> Path:
+        """Metrics of one model on one graded task."""
+        return self.results / "graded" / model / f"{key}.json"
+
     # report, audit
     @property
     def report(self) -> Path:

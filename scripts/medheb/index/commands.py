@@ -35,7 +35,7 @@ def in_folder(run: Run, out: Path | None, protocol: Literal["release", "correcte
 
 def knows(run: Run, name: str) -> bool:
     """True if ``name`` is a task or a source of the run."""
-    return name in run.tasks or name in run.datasets
+    return name in run.every_task or name in run.datasets
 
 
 def tasks_named(run: Run, names: Sequence[str]) -> list[str]:
@@ -46,18 +46,18 @@ def tasks_named(run: Run, names: Sequence[str]) -> list[str]:
     """
     wanted: set[str] = set()
     for name in names:
-        found = {name} & set(run.tasks) or {key for key, task in run.tasks.items() if name in task.sources}
+        found = {name} & set(run.every_task) or {key for key, task in run.every_task.items() if name in task.sources}
         if not found:
             if name in run.datasets:
                 raise MedhebError(name, "is a source that no task of this run uses", "Choose another, or other tasks")
             raise MedhebError(name, "is neither a task nor a source of this run", _names(run, name))
         wanted |= found
-    return [key for key in run.tasks if not names or key in wanted]
+    return [key for key in run.every_task if key in wanted] if names else list(run.tasks)
 
 
 def _names(run: Run, name: str) -> str:
     """Names like a wrong one, else all names."""
-    known = {one.casefold(): one for one in (*run.tasks, *run.datasets)}
+    known = {one.casefold(): one for one in (*run.every_task, *run.datasets)}
     if like := get_close_matches(name.casefold(), known):
         return f"Did you mean {' or '.join(known[one] for one in like)}?"
     return f"Tasks: {', '.join(run.tasks)}; sources: {', '.join(run.datasets)}"
@@ -96,7 +96,7 @@ def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:
     checker = Checker(run)
     checks: list[TaskCheck] = []
     for key in tasks_named(run, names):
-        checks.append(checker.task(run.tasks[key]))
+        checks.append(checker.task(run.every_task[key]))
         if not as_json and (names or checks[-1].state != "not made"):
             print("\n".join(checks[-1].lines()), flush=True)
     sources = list(checker.sources.values())

@@ -39,9 +39,9 @@ def build_index(run: Run, task_key: str) -> Status:
         MedhebError: the task is not selected, one of its sources has not been built yet, or was built for another
             protocol or by another recipe.
     """
-    task = run.tasks.get(task_key)
+    task = run.every_task.get(task_key)
     if task is None:
-        raise MedhebError(task_key, "is not a task of this run", f"Allowed: {', '.join(run.tasks)}")
+        raise MedhebError(task_key, "is not a task of this run", f"Allowed: {', '.join(run.every_task)}")
     sources = inventories_of(run, task)
     status = first_trouble([*_released_status(run), *(inventory.status for _, inventory in sources)])
     quality = Measure(run, task, Images([])).result()
@@ -49,7 +49,8 @@ def build_index(run: Run, task_key: str) -> Status:
     if status.ok:
         images = Images(sources)
         try:
-            if run.config.task_index == "released":
+            # A task of graded relevance that is none of the benchmark's has no released file.
+            if run.config.task_index == "released" and task_key in run.tasks:
                 quality = _write_released(run, task, images, path)
             else:
                 quality = _write_rebuilt(run, task, images, path)
