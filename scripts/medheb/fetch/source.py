@@ -19,6 +19,7 @@ from medheb.fetch.package import fetch_package
 from medheb.fetch.space import MEGABYTE, disk_trouble, require_space
 from medheb.fetch.terms import require_accepted
 from medheb.fetch.unpack import unpack
+from medheb.fetch.weights import fetch_weights
 from medheb.manifest.dataset import Dataset, SourceFile, Unpack
 from medheb.manifest.hosts import PackageHost
 from medheb.manifest.load import Run
@@ -73,7 +74,12 @@ def fetch_model(run: Run, model_id: str) -> Status:
         raise MedhebError(f"model '{model_id}'", "is not part of this run", f"Allowed: {', '.join(run.models)}")
     model = run.models[model_id]
     status_file = run.layout.model_status(model_id)
-    return _recorded(status_file, f"fetch model {model_id}", lambda: _unpacked(run.layout, _model_orders(run, model)))
+    return _recorded(status_file, f"fetch model {model_id}", lambda: _model(run, model))
+
+
+def _model(run: Run, model: Model) -> Status:
+    fetch_weights(run, model)
+    return _unpacked(run.layout, _model_orders(run, model))
 
 
 def weights_folder(layout: Layout, model_id: str, weights: PackagedWeights) -> Path:

@@ -96,7 +96,12 @@ class Config(Strict):
         default="all", description="tasks to evaluate: all, or a list of keys"
     )
     models: Literal["all"] | tuple[Identifier, ...] = Field(
-        default="all", description="models to evaluate: all, or a list of ids; canaries always run"
+        default="all", description="models to evaluate: all that are enabled, or a list of ids; canaries always run"
+    )
+    weights: dict[Identifier, str] = Field(
+        default={},
+        description="model id: your own folder of its weights, as the hub lays them out; read in place, nothing is "
+        "downloaded (docs/models.md)",
     )
     accept: Literal["asked", "open"] = Field(
         default="asked",

@@ -18,6 +18,7 @@ from medheb.manifest.graded import GRADED_FILE, Graded, GradedEntry, load_graded
 from medheb.manifest.model import Model, ModelList
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.released import RELEASED_ID, ReleasedIndex
+from medheb.manifest.resolve import resolved
 from medheb.manifest.rules import IndexRule, load_rules
 from medheb.manifest.task import TASK_COLUMNS, Task
 
@@ -46,6 +47,10 @@ class Run:
         if self.released is None:
             return self
         return replace(self, datasets={**self.datasets, RELEASED_ID: self.released.as_source()})
+
+    def with_sources(self, more: Mapping[str, Dataset]) -> Run:
+        """This run with further sources, such as weights: for commands about fetching."""
+        return replace(self, datasets={**self.datasets, **more})
 
     def tasks_of(self, group: str) -> list[Task]:
         """Tasks of one group; see :attr:`Task.group`."""
@@ -201,7 +206,12 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
     chosen_tasks = [
         key for key in _select(tasks, config.tasks, "tasks", where) if chosen.issuperset(tasks[key].sources)
     ]
-    wanted_models = set(_select(models, config.models, "models", where))
+    protocol_path = protocols / f"{config.protocol}.yaml"
+    protocol = validate(Protocol, read_yaml(protocol_path), protocol_path)
+    models = resolved(models, protocol, config.weights, folder / "models.yaml")
+    enabled = {key: model for key, model in models.items() if model.enabled}
+    available = enabled if isinstance(config.models, str) else models
+    wanted_models = set(_select(available, config.models, "models", where))
     chosen_models = [key for key, model in models.items() if key in wanted_models or model.canary]
     needed = {source for key in chosen_tasks for source in tasks[key].sources}
     for key in chosen_models:
@@ -209,14 +219,13 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         needed.update(bridge.train_sources if bridge else ())
     kept = chosen | needed if config.tasks == "all" else needed
     kept |= {other for key in kept for other in datasets[key].requires}
-    protocol_path = protocols / f"{config.protocol}.yaml"
     return Run(
         config=config,
         layout=Layout(Path(config.paths.sources), Path(config.paths.benchmark), Path(config.paths.results)),
         datasets={key: datasets[key] for key in datasets if key in kept},
         tasks={key: tasks[key] for key in chosen_tasks},
         models={key: models[key] for key in chosen_models},
-        protocol=validate(Protocol, read_yaml(protocol_path), protocol_path),
+        protocol=protocol,
         released=_released(config, folder / INDEX_FILE),
         rules=load_rules(folder),
         graded=_graded(graded, chosen_tasks, kept if config.tasks == "all" else ()),

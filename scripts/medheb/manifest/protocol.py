@@ -36,4 +36,21 @@ class Protocol(Strict):
         description="a rebuilt index takes wrong answers that a source's published program drew with one random "
         "stream, where it has them, instead of drawing each row's by a keyed hash (discrepancy 40)",
     )
+    blip2_frames: int | None = Field(
+        default=None,
+        ge=1,
+        description="slices of a volume that BLIP-2 averages. null: as its entry says, 64 as for all models; 32: as "
+        "the published adapter (discrepancy 2)",
+    )
+    rzen_text: Literal["kept", "dropped"] = Field(
+        default="kept",
+        description="kept: RzenEmbed reads the text of an input with pictures; dropped: it does not, so a question "
+        "never reaches it, as in the published adapter (discrepancy 5)",
+    )
+    qwen3_max_tokens: int | None = Field(
+        default=None,
+        ge=64,
+        description="tokens of a whole input of Qwen3-VL models. null: as the entry says, 8192 as their authors; "
+        "10240: as the published evaluator",
+    )
     tie_tolerance: float = Field(ge=0, lt=1e-3, description="cosines closer than this are equal")

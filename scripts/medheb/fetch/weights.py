@@ -1,0 +1,224 @@
+"""Weights of a model that lie in a repository of the hub or in a folder of the user: fetched, digested, recorded.
+
+A repository without a pinned commit is pinned at its first fetch: what came stays, until its lock says otherwise
+(`medheb refresh weights_<model>_base`). A user's own folder is read in place.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from medheb.core.digests import json_digest, sha256_file
+from medheb.core.errors import BlockedError, MedhebError
+from medheb.core.files import write_json
+from medheb.core.layout import Layout
+from medheb.fetch.complete import read_complete
+from medheb.fetch.delivery import deliver
+from medheb.fetch.follow import follow_lock
+from medheb.fetch.lock import lock_file, read_lock
+from medheb.fetch.remote import client_for
+from medheb.manifest.base import Sha256, Strict, read_json, validate
+from medheb.manifest.dataset import Dataset, Recipe
+from medheb.manifest.load import Run
+from medheb.manifest.model import Model
+from medheb.manifest.weights import WANTED_FILES, FolderWeights, HubWeights
+
+LOG = logging.getLogger("medheb.fetch")
+FETCH_AGAIN = "Run `medheb retry`, then the workflow"
+# What else MedImageInsight needs: its weights are safetensors by content, whatever their name says.
+OWN_FILES = (*WANTED_FILES, "*.pt", "*.txt")
+
+
+class FoundFile(Strict):
+    """One file of a folder of weights."""
+
+    path: str
+    bytes: int
+    modified_ns: int
+    sha256: Sha256
+
+
+class FoundFolder(Strict):
+    """One folder of weights as it was when the model was fetched."""
+
+    folder: str
+    repository: str | None = None
+    revision: str | None = None
+    files: tuple[FoundFile, ...]
+
+    @property
+    def digest(self) -> str:
+        """Digest of names and contents; where the folder lies does not count."""
+        return json_digest([[file.path, file.sha256] for file in self.files])
+
+
+class FoundWeights(Strict):
+    """Content of ``weights.json`` beside a model's status: its folders by slot."""
+
+    schema_version: int = 1
+    folders: dict[str, FoundFolder]
+
+
+def weights_source(model: str, slot: str) -> str:
+    """Id under which the fetch code knows the weights of a model."""
+    return f"weights_{model}_{slot}"
+
+
+def record_of(layout: Layout, model: str) -> Path:
+    """Where the found folders of a model are recorded."""
+    return layout.model_folder(model) / "weights.json"
+
+
+def as_source(run: Run, model: Model, slot: str, weights: HubWeights) -> Dataset:
+    """A repository as the fetch code takes it: a source that is fetched and never built."""
+    name = weights_source(model.id, slot)
+    return Dataset(
+        id=name,
+        title=f"Weights of {model.title} ({slot})",
+        form="text",
+        modality=("Model weights",),
+        access="gated" if weights.gate == "terms" else "open",
+        licence=weights.licence,
+        redistribution=False,
+        show_content=True,
+        host=weights.host.model_copy(update={"revision": weights.revision or _pinned(run, name, weights)}),
+        files=(),
+        files_note="listed by the hub, with the digests of all large files",
+        download_bytes=weights.download_bytes,
+        recipe=Recipe(name="none", version=1),
+        images=f"Model_Weights/{name}",
+        links=(weights.page,),
+        citation=model.facts.citation or weights.page,
+    )
+
+
+def _pinned(run: Run, name: str, weights: HubWeights) -> str | None:
+    """The commit of the lock, else of what was fetched before."""
+    lock = read_lock(lock_file(run, name))
+    if lock is not None and lock.revision:
+        return lock.revision
+    try:
+        host = read_complete(run.layout.source_files(name).with_name("COMPLETE.json")).host
+    except MedhebError:
+        return None
+    same = host.kind == "huggingface" and (host.repository, host.include) == (weights.repository, weights.include)
+    return host.revision if host.kind == "huggingface" and same else None
+
+
+def fetch_weights(run: Run, model: Model) -> None:
+    """Make all folders of weights of a model complete, and record what is in them.
+
+    Raises:
+        BlockedError: terms, token, network, or a folder that is not there.
+        MedhebError: a folder without usable weights.
+    """
+    found = {
+        slot: _from_hub(run, model, slot, weights)
+        if isinstance(weights, HubWeights)
+        else _own(run, model, slot, weights)
+        for slot, weights in model.folders().items()
+    }
+    if found:
+        write_json(record_of(run.layout, model.id), FoundWeights(folders=found).model_dump(mode="json"))
+
+
+def _from_hub(run: Run, model: Model, slot: str, weights: HubWeights) -> FoundFolder:
+    source = as_source(run, model, slot, weights)
+    known = run.with_sources({source.id: source})
+    follow_lock(known, source.id)
+    host = source.host
+    if host.kind == "huggingface" and host.revision is None:
+        revision = _main(source)
+        if weights.seen and not revision.startswith(weights.seen):
+            LOG.warning("%s: main is now %s; others evaluated %s...", source.id, revision, weights.seen)
+        source = source.model_copy(update={"host": host.model_copy(update={"revision": revision})})
+    deliver(known, source)
+    folder = run.layout.source_files(source.id)
+    complete = read_complete(folder.with_name("COMPLETE.json"))
+    files = tuple(
+        FoundFile(path=member.path, bytes=member.bytes, modified_ns=0, sha256=member.sha256)
+        for member in complete.members
+    )
+    commit = complete.host.revision if complete.host.kind == "huggingface" else None
+    return FoundFolder(folder=str(folder), repository=weights.repository, revision=commit, files=files)
+
+
+def _main(source: Dataset) -> str:
+    listed = client_for(source.host.kind).listing(source, source.host)
+    if not listed:
+        raise MedhebError(source.id, "its repository has none of the wanted files", "Look at its page, correct include")
+    return listed[0].address.partition(":")[0]
+
+
+def _own(run: Run, model: Model, slot: str, weights: FolderWeights) -> FoundFolder:
+    folder = own_folder(model.id, weights)
+    before = _before(run.layout, model.id, slot)
+    files: list[FoundFile] = []
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if not path.is_file() or not any(fnmatchcase(name, pattern) for pattern in OWN_FILES):
+            continue
+        facts = path.stat()
+        seen = before.get(name)
+        same = seen is not None and (seen.bytes, seen.modified_ns) == (facts.st_size, facts.st_mtime_ns)
+        digest = seen.sha256 if seen is not None and same else sha256_file(path)
+        files.append(FoundFile(path=name, bytes=facts.st_size, modified_ns=facts.st_mtime_ns, sha256=digest))
+    if not files:
+        raise MedhebError(folder, f"holds no weights of model {model.id}", weights.remedy or "Put them there")
+    return FoundFolder(folder=os.fspath(folder), files=tuple(files))
+
+
+def own_folder(model: str, weights: FolderWeights) -> Path:
+    """The folder of weights that a user gave.
+
+    Raises:
+        BlockedError: there is none; says where to get them.
+    """
+    setting = f"Set 'weights: {{{model}: FOLDER}}' in your configuration"
+    if weights.path is None:
+        raise BlockedError(f"model {model}", "has no folder of weights", weights.remedy or setting)
+    folder = Path(weights.path)
+    if not folder.is_dir():
+        raise BlockedError(folder, f"is not there; model {model} has its weights in it", weights.remedy or setting)
+    return folder
+
+
+def _before(layout: Layout, model: str, slot: str) -> dict[str, FoundFile]:
+    try:
+        record = read_found(layout, model).folders.get(slot)
+    except MedhebError:
+        return {}
+    return {file.path: file for file in record.files} if record else {}
+
+
+def read_found(layout: Layout, model: str) -> FoundWeights:
+    """What was recorded of a model's folders.
+
+    Raises:
+        MedhebError: nothing, or not such a record.
+    """
+    path = record_of(layout, model)
+    return validate(FoundWeights, read_json(path, FETCH_AGAIN), path)
+
+
+def found_folder(layout: Layout, model: str, slot: str) -> FoundFolder:
+    """One folder of weights, unchanged since it was recorded (by names, sizes and, for a user's folder, times).
+
+    Raises:
+        MedhebError: it was not fetched, or a file is missing or has changed.
+    """
+    record = read_found(layout, model).folders.get(slot)
+    if record is None:
+        raise MedhebError(record_of(layout, model), f"says nothing of '{slot}'", FETCH_AGAIN)
+    for file in record.files:
+        path = Path(record.folder) / file.path
+        try:
+            facts = path.stat()
+        except OSError:
+            raise MedhebError(path, "is missing", FETCH_AGAIN) from None
+        if facts.st_size != file.bytes or (file.modified_ns and facts.st_mtime_ns != file.modified_ns):
+            raise MedhebError(path, "has changed since the model was fetched", FETCH_AGAIN)
+    return record
