@@ -202,7 +202,7 @@ def test_store_that_lost_a_key(whole: Bench) -> None:
         shard.unlink()
     found = findings(verify(whole.run), "embedded inputs")
     assert found.keys() == {"random/alpha", "random/gamma", "random/delta"}
-    assert found["random/alpha"].reason == "alpha.json counts 5 inputs, the tasks have 5, the store lacks 5 of them"
+    assert found["random/alpha"].reason == "alpha.json counts 5 inputs, the tasks have 5, lacking 5 parts"
 
 
 def test_things_that_are_not_recorded(whole: Bench) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 from medheb.audit.judge import Verdicts
 from medheb.audit.origin import archive_digests
 from medheb.audit.privacy import may_show
-from medheb.audit.record import inventory_digests
 from medheb.audit.roots import shown_index, summary_of
 from medheb.audit.schema import (
     SECTION_LEVELS,
@@ -24,7 +23,7 @@ from medheb.audit.schema import (
 )
 from medheb.audit.tree import inventory_name, something_at
 from medheb.audit.verdicts import Verdict
-from medheb.build.inventory import read_inventory
+from medheb.build.inventory import files_of, read_header
 from medheb.core.digests import merkle_root, sha256sums
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
@@ -122,17 +121,16 @@ def _inventory_contradicts(run: Run, record: SourceRecord) -> bool:
     if not something_at(path):
         return False
     try:
-        inventory = read_inventory(path)
+        header = read_header(path)
+        contents = {f"{header.images}/{file.path}": file.content for file in files_of(path, header)}
     except (MedhebError, OSError, RecursionError):
         return True
-    if inventory.status.ok != (record.state == "built"):
+    if header.status.ok != (record.state == "built"):
         return True
-    if not inventory.status.ok:
+    if not header.status.ok:
         return False
-    if (inventory.recipe, inventory.recipe_version) != (record.recipe, record.recipe_version):
+    if (header.recipe, header.recipe_version) != (record.recipe, record.recipe_version):
         return True
     if "L3" in record.roots:
-        return len(inventory.files) != record.file_count  # pictures may differ within tolerance; they are judged
-    return merkle_root(
-        {name: digests.L2 for name, digests in inventory_digests(inventory).items()}
-    ) != record.roots.get("L2")
+        return len(contents) != record.file_count  # pictures may differ within tolerance; they are judged
+    return merkle_root(contents) != record.roots.get("L2")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ from medheb.core.digests import PICTURE_SUFFIXES
 from medheb.core.files import TEMPORARY_MARK
 
 Verdicts = dict[str, tuple[Verdict, str]]
+Owners = Callable[[], Mapping[str, str]]
 
 
 class Digests(NamedTuple):
@@ -47,7 +49,8 @@ def judge(
     """One verdict and reason for every recorded path and every path that is not recorded."""
     verdicts: Verdicts = {}
     closed = tuple(f"{path}/" for path, kind in present.items() if kind == "closed")
-    owners = _owners(expected)
+    # Made when the first file differs: most runs find none.
+    owners = cache(partial(_owners, expected))
     for path, digests in expected.items():
         kind = present.get(path)
         if kind == "file":
@@ -61,7 +64,7 @@ def judge(
 
 
 def _judge_file(
-    path: str, recorded: Digests, found: Measured | Problem, level: CheckedLevel, owners: Mapping[str, str]
+    path: str, recorded: Digests, found: Measured | Problem, level: CheckedLevel, owners: Owners
 ) -> tuple[Verdict, str]:
     if isinstance(found, Problem):
         return found.verdict, found.reason
@@ -78,7 +81,7 @@ def _judge_file(
         within, tolerance = compare_grids(recorded.L3, found.L3)
         if within:
             return "WITHIN-TOLERANCE", f"pixels differ within the declared tolerance: {tolerance}"
-    other = owners.get(found.L1) or owners.get(found.L2 or "")
+    other = owners().get(found.L1) or owners().get(found.L2 or "")
     if other is not None:
         return "MISMATCH", f"holds what is recorded for {other}"
     if level == "L1":
@@ -99,17 +102,15 @@ def _judge_absent(path: str, kind: Kind | None, closed: tuple[str, ...]) -> tupl
     return "MISSING", "is recorded but not there"
 
 
-def _judge_extra(
-    path: str, kind: Kind, found: Measured | Problem | None, owners: Mapping[str, str]
-) -> tuple[Verdict, str]:
+def _judge_extra(path: str, kind: Kind, found: Measured | Problem | None, owners: Owners) -> tuple[Verdict, str]:
     if kind == "closed":
         return "UNREADABLE", "is a folder that cannot be listed"
     if kind == "link":
         return "EXTRA", "is a symbolic link that is not recorded; it is not followed"
     if PurePosixPath(path).name.startswith(".") and TEMPORARY_MARK in path:
         return "EXTRA", "is a temporary leftover of a killed job"
-    if isinstance(found, Measured) and found.L1 in owners:
-        return "EXTRA", f"is not recorded; holds what is recorded for {owners[found.L1]}"
+    if isinstance(found, Measured) and found.L1 in owners():
+        return "EXTRA", f"is not recorded; holds what is recorded for {owners()[found.L1]}"
     return "EXTRA", "is not recorded"
 
 
@@ -122,6 +123,8 @@ def _name_moved(
         found = measured.get(path)
         if isinstance(found, Measured):
             moved.setdefault(found.L1, path)
+    if not moved:
+        return verdicts
     return {
         path: (verdict, f"{reason}; its bytes lie in {moved[expected[path].L1]}")
         if verdict == "MISSING" and expected[path].L1 in moved

@@ -24,7 +24,7 @@ BATCH = 1024  # files in flight: bounds memory when there are hundreds of thousa
 PNG_END = b"\x00\x00\x00\x00IEND\xaeB`\x82"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Measured:
     """Digests of a file now; ``L2`` is None where only bytes were asked for, ``L3`` where no tolerance is declared."""
 

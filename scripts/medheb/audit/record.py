@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from medheb.audit.judge import Digests, judge, survey
+from medheb.audit.claims import Claims, read_claims
+from medheb.audit.judge import judge, survey
 from medheb.audit.measure import Measured
 from medheb.audit.origin import archive_digests
 from medheb.audit.privacy import may_show, public_reason
 from medheb.audit.schema import FileDigests, SourceRecord, private_record_path, record_path, source_roots
-from medheb.audit.tolerance import TOLERANT_PROJECTORS
 from medheb.audit.tree import list_tree, not_of_source, overlapping, through_links
-from medheb.build.inventory import Inventory, read_inventory
 from medheb.core.digests import sha256sums
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_folder, write_json, write_text
@@ -28,19 +27,21 @@ def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
         MedhebError: the inventory is missing or damaged, or what lies on disk differs from it.
     """
     manifest = run.datasets[dataset]
-    inventory = read_inventory(run.layout.inventory(manifest.images, dataset))
-    built = inventory.status.ok
-    files = _hash_built(run, dataset, inventory, workers) if built else {}
+    claims = read_claims(run.layout.inventory(manifest.images, dataset))
+    header = claims.header
+    built = header.status.ok
+    files = _hash_built(run, dataset, claims, workers) if built else {}
+    del claims
     archives = archive_digests(run, dataset) if built else {}
     shown = may_show(run, [dataset])
     record = SourceRecord(
         dataset=dataset,
         state="built" if built else "not-built",
-        reason=public_reason(run, [dataset], inventory.status.reason),
-        remedy=public_reason(run, [dataset], inventory.status.remedy),
+        reason=public_reason(run, [dataset], header.status.reason),
+        remedy=public_reason(run, [dataset], header.status.remedy),
         withheld=not shown,
-        recipe=inventory.recipe,
-        recipe_version=inventory.recipe_version,
+        recipe=header.recipe,
+        recipe_version=header.recipe_version,
         file_count=len(files),
         archive_count=len(archives),
         roots=source_roots(archives, files) if built else {},
@@ -60,15 +61,7 @@ def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
         private.unlink(missing_ok=True)
 
 
-def inventory_digests(inventory: Inventory) -> dict[str, Digests]:
-    """What an inventory claims, by path from the benchmark folder."""
-    return {
-        f"{inventory.images}/{file.path}": Digests(file.sha256, file.content, None, file.bytes)
-        for file in inventory.files
-    }
-
-
-def _hash_built(run: Run, dataset: str, inventory: Inventory, workers: int) -> dict[str, FileDigests]:
+def _hash_built(run: Run, dataset: str, claims: Claims, workers: int) -> dict[str, FileDigests]:
     """Digests of all files of a built source.
 
     Raises:
@@ -76,41 +69,34 @@ def _hash_built(run: Run, dataset: str, inventory: Inventory, workers: int) -> d
     """
     manifest = run.datasets[dataset]
     where = run.layout.inventory(manifest.images, dataset)
-    if inventory.images != manifest.images or inventory.dataset != dataset:
-        raise MedhebError(where, f"is about {inventory.dataset} in {inventory.images}", _rebuild(dataset))
-    claimed = _with_tolerance(inventory)
+    header = claims.header
+    if header.images != manifest.images or header.dataset != dataset:
+        raise MedhebError(where, f"is about {header.dataset} in {header.images}", _rebuild(dataset))
+    # An L3 that is not known yet marks the pictures of a tolerant projector.
+    claimed = claims.digests | {path: claims.digests[path]._replace(L3="") for path in claims.tolerant}
     excused = not_of_source(run, dataset)
     present = {
         path: kind
         for path, kind in list_tree(run.layout.benchmark, manifest.images).items()
         if path in claimed or path not in excused
     }
-    present = through_links(run.layout.benchmark, manifest.images, inventory.links, present, claimed)
+    present = through_links(run.layout.benchmark, manifest.images, header.links, present, claimed)
     measured = survey(run.layout.benchmark, claimed, present, "L2", workers)
     verdicts = judge(claimed, present, measured, "L2")
     bad = sorted(path for path, (verdict, _) in verdicts.items() if verdict != "IDENTICAL")
     if bad:
         verdict, reason = verdicts[bad[0]]
         _refuse(run, dataset, bad[0], f"{verdict}: {reason}", len(bad))
-    sizes = {f"{inventory.images}/{file.path}": file.bytes for file in inventory.files}
     files: dict[str, FileDigests] = {}
     for path, found in measured.items():
         if not isinstance(found, Measured) or found.L2 is None:
             raise AssertionError(f"{path} was judged identical without digests")
-        if found.bytes != sizes[path]:
-            _refuse(run, dataset, path, f"MISMATCH: has {found.bytes} bytes, not {sizes[path]}", 1)
-        files[path] = FileDigests(bytes=found.bytes, L1=found.L1, L2=found.L2, L3=found.L3)
+        was = claimed[path]
+        if found.bytes != was.bytes:
+            _refuse(run, dataset, path, f"MISMATCH: has {found.bytes} bytes, not {was.bytes}", 1)
+        # Judged identical: the claimed texts stand for the measured ones, which need not be kept beside them.
+        files[path] = FileDigests(bytes=found.bytes, L1=was.L1, L2=was.L2, L3=found.L3)
     return files
-
-
-def _with_tolerance(inventory: Inventory) -> dict[str, Digests]:
-    """What an inventory claims, its pictures from a tolerant projector marked: an L3 that is not known yet."""
-    claimed = inventory_digests(inventory)
-    for file in inventory.files:
-        if file.facts.get("projector") in TOLERANT_PROJECTORS:
-            path = f"{inventory.images}/{file.path}"
-            claimed[path] = claimed[path]._replace(L3="")
-    return claimed
 
 
 def _refuse(run: Run, dataset: str, path: str, problem: str, number: int) -> None:

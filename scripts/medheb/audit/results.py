@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from medheb.audit.claims import read_claims
 from medheb.audit.measure import Problem, measure
 from medheb.audit.privacy import public_reason
 from medheb.audit.schema import Entry
 from medheb.audit.verdicts import Level
-from medheb.build.inventory import read_inventory
 from medheb.core.digests import json_digest, merkle_root
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status, read_status
@@ -189,11 +189,11 @@ def _root_of_keys(keys: Iterable[str]) -> str:
 
 
 def _input_keys(run: Run, adapter: Adapter, group: str) -> InputKeys:
-    inputs = distinct_inputs(run, adapter, group)
+    inputs = distinct_inputs(run, adapter, group).inputs
     contents: dict[str, str] = {}
     for source in group_sources(group):
-        inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
-        contents |= {f"{inventory.images}/{file.path}": file.content for file in inventory.files}
+        claims = read_claims(run.layout.inventory(run.datasets[source].images, source))
+        contents |= {path: digests.L2 for path, digests in claims.digests.items()}
     by_content = {
         json_digest([item.modality, item.text, item.instruction, item.side, [contents[i.path] for i in item.images]])
         for item in inputs.values()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.dataclasses import dataclass
 
 from medheb.audit.tolerance import PATTERN
 from medheb.audit.verdicts import Level
@@ -28,13 +30,17 @@ State = Literal["built", "not-built"]
 RecordT = TypeVar("RecordT", bound=Strict)
 
 
-class FileDigests(Strict):
-    """Digests of one built file: L1 of its bytes, L2 of its content, L3 only where a tolerance is declared."""
+@dataclass(frozen=True, slots=True, config=ConfigDict(extra="forbid"))
+class FileDigests:
+    """Digests of one built file: L1 of its bytes, L2 of its content, L3 only where a tolerance is declared.
 
-    bytes: int = Field(ge=0)
+    Slots, since a source may have hundreds of thousands of files.
+    """
+
+    bytes: Annotated[int, Field(ge=0)]
     L1: Sha256
-    L2: str = Field(pattern=r"^[a-z]+[0-9]+:[0-9a-f]{64}$")
-    L3: str | None = Field(default=None, pattern=PATTERN)
+    L2: Annotated[str, Field(pattern=r"^[a-z]+[0-9]+:[0-9a-f]{64}$")]
+    L3: Annotated[str | None, Field(pattern=PATTERN)] = None
 
 
 class SourceRecord(Strict):
@@ -182,11 +188,18 @@ def read_part(path: Path, model: type[RecordT]) -> RecordT:
         MedhebError: missing, not JSON, a wrong value, or another schema version.
     """
     try:
-        content: Any = json.loads(path.read_bytes())
+        text = path.read_bytes()
     except FileNotFoundError:
         raise MedhebError(path, "is missing", AGAIN) from None
     except OSError as error:
         raise MedhebError(path, f"cannot be read ({error.strerror})", AGAIN) from error
+    with suppress(ValidationError):
+        part = model.model_validate_json(text)
+        if "schema_version" in part.model_fields_set and getattr(part, "schema_version", None) == SCHEMA_VERSION:
+            return part
+    # Something is wrong with it: what, the slower way tells in words.
+    try:
+        content: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise MedhebError(path, "is not JSON", AGAIN) from error
     version = content.get("schema_version") if isinstance(content, dict) else None

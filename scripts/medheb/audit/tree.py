@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from medheb.build.inventory import read_inventory, table_path
+from medheb.build.inventory import files_of, read_header, table_path
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
 
@@ -147,8 +147,9 @@ def not_of_source(run: Run, dataset: str) -> set[str]:
         theirs = run.datasets[other].images
         excused |= inventory_files(run, other)
         try:
-            inventory = read_inventory(run.layout.inventory(theirs, other))
+            path = run.layout.inventory(theirs, other)
+            listed = {f"{theirs}/{file.path}" for file in files_of(path, read_header(path))}
         except (MedhebError, OSError, RecursionError):
             continue
-        excused.update(f"{theirs}/{file.path}" for file in inventory.files)
+        excused |= listed
     return excused

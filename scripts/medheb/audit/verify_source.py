@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from medheb.audit.claims import read_claims
 from medheb.audit.judge import Digests, Verdicts, judge, survey
 from medheb.audit.measure import Measured, measure_all
 from medheb.audit.privacy import may_show
-from medheb.audit.record import inventory_digests
 from medheb.audit.sample import to_read
 from medheb.audit.schema import FileDigests, SourceRecord, private_record_path, read_source_record
 from medheb.audit.tree import Kind, list_tree, not_of_source, overlapping, through_links
 from medheb.audit.verdicts import CheckedLevel, Unit, Verdict, unit_of
-from medheb.build.inventory import read_header, read_inventory
+from medheb.build.inventory import read_header
 from medheb.core.digests import merkle_root
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
@@ -109,12 +109,11 @@ def _private_digests(run: Run, record: SourceRecord) -> dict[str, Digests] | Non
     except MedhebError:
         pass  # it is written only where a tolerance is declared
     try:
-        inventory = read_inventory(run.layout.inventory(run.datasets[record.dataset].images, record.dataset))
+        claims = read_claims(run.layout.inventory(run.datasets[record.dataset].images, record.dataset))
     except (MedhebError, OSError, RecursionError):
         return None
-    claimed = inventory_digests(inventory)
-    same_folder = inventory.images == run.datasets[record.dataset].images
-    return claimed if same_folder and _vouched(claimed, record) else None
+    same_folder = claims.header.images == run.datasets[record.dataset].images
+    return claims.digests if same_folder and _vouched(claims.digests, record) else None
 
 
 def _vouched(claimed: Mapping[str, Digests], record: SourceRecord) -> bool:

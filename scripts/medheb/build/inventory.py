@@ -45,11 +45,23 @@ class BuiltFile(Strict):
 
 
 class Refusal(Strict):
-    """A case, file or row of the source that could not be used."""
+    """A case, file or row of the source that could not be used.
+
+    ``lost`` says what alone is missing where the rest of it was built: ``its X-ray``.
+    """
 
     where: str
     fault: str
     remedy: str
+    lost: str | None = None
+
+
+class Remark(Strict):
+    """A case that was built although something about it is odd: what, and what was done."""
+
+    where: str
+    oddity: str
+    done: str
 
 
 class Duplicates(Strict):
@@ -72,6 +84,7 @@ class Inventory(Strict):
     files: tuple[BuiltFile, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="what was skipped or is thin, in the report's words")
     refusals: tuple[Refusal, ...] = ()
+    remarks: tuple[Remark, ...] = Field(default=(), description="cases that were built although odd")
     links: dict[str, str] = Field(
         default_factory=dict, description="links in the image folder to files that stay elsewhere: name, where it leads"
     )
@@ -93,6 +106,7 @@ class Header(Strict):
     status: Status
     notes: tuple[str, ...]
     refusals: tuple[Refusal, ...]
+    remarks: tuple[Remark, ...] = ()
     links: dict[str, str] = Field(default_factory=dict)
     count: int
     files_digest: str = Field(description="of all rows of the table")
@@ -168,15 +182,27 @@ def read_inventory(path: Path) -> Inventory:
         MedhebError: missing, of another version, not an inventory, or header and table do not belong together.
     """
     header = read_header(path)
+    files = list(files_of(path, header))
+    content = json.loads(header.model_dump_json(exclude={"count", "files_digest", "duplicates"}))
+    return validate(Inventory, content | {"files": files}, path)
+
+
+def files_of(path: Path, header: Header) -> Iterator[BuiltFile]:
+    """Files of an inventory one by one, for readers that need not hold them all.
+
+    Raises:
+        MedhebError: as :func:`read_inventory`; that header and table differ shows after the last file.
+    """
     remedy = f"Run `medheb rebuild {header.dataset}`, then the workflow"
     table = table_path(path)
-    files: list[BuiltFile] = []
     digest = sha256(b"[")
+    separator = b""
     try:
         with pq.ParquetFile(table) as opened:
             for row in _rows(opened):
-                digest.update((b"," if files else b"") + canonical_json(row))
-                files.append(BuiltFile.model_validate(row))
+                digest.update(separator + canonical_json(row))
+                separator = b","
+                yield BuiltFile.model_validate(row)
     except (OSError, pa.ArrowException, KeyError) as error:
         raise MedhebError(table, f"cannot be read ({str(error).splitlines()[0]})", remedy) from error
     except ValidationError as error:
@@ -184,8 +210,6 @@ def read_inventory(path: Path) -> Inventory:
     digest.update(b"]")
     if digest.hexdigest() != header.files_digest:
         raise MedhebError(table, f"is not the table that {path.name} vouches for", remedy)
-    content = json.loads(header.model_dump_json(exclude={"count", "files_digest", "duplicates"}))
-    return validate(Inventory, content | {"files": files}, path)
 
 
 def _rows(table: pq.ParquetFile) -> Iterator[dict[str, Any]]:

@@ -16,7 +16,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from medheb.core.batches import batched
+
 TEMPORARY_MARK = ".part."
+JSON_PIECES = 1 << 14
 
 
 def temporary_name(target: Path) -> Path:
@@ -68,7 +71,12 @@ def write_text(target: Path, content: str) -> None:
 
 def write_json(target: Path, content: Any) -> None:
     """Write readable, deterministic JSON (sorted keys, UTF-8, LF) atomically."""
-    write_text(target, json.dumps(content, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n")
+    encoder = json.JSONEncoder(indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    with atomic_open(target) as stream:
+        # In pieces: the text of a large record need not be in memory twice.
+        for pieces in batched(encoder.iterencode(content), JSON_PIECES):
+            stream.write("".join(pieces).encode("utf-8"))
+        stream.write(b"\n")
 
 
 @contextmanager
