@@ -7,7 +7,6 @@ cluster parses the Snakefile again.
 from __future__ import annotations
 
 import json
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from typing import Any
 from snakemake_interface_common.exceptions import WorkflowError
 
 from medheb.build.registry import RECIPES
+from medheb.cluster.sizes import build_shards
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
@@ -161,8 +161,7 @@ class Plan:
 
     def shards(self, dataset: str) -> int:
         """Number of jobs that build a source."""
-        size = self.run.datasets[dataset].build_bytes
-        return math.ceil(size / (self.run.config.build.shard_gigabytes * 1e9)) if size else 1
+        return build_shards(self.run, dataset)
 
     def shard_receipts(self, dataset: str) -> list[str]:
         """Receipts of the jobs that build parts of a large source; none for one that a single job builds."""

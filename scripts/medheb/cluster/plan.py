@@ -9,6 +9,7 @@ from medheb.manifest.base import Identifier, Strict
 from medheb.manifest.cluster import LOGIN, Cluster
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
+from medheb.manifest.weights import HubWeights
 
 BYTES_PER_VALUE = 4  # vectors are kept as float32
 LOCAL = {"all", "gather_shards", "require_complete"}
@@ -55,7 +56,9 @@ class ClusterDisk(Strict):
     built_unknown: int
     inodes: int
     inodes_unknown: int
-    stores: int
+    weights: int = Field(description="downloads of models, which are used as they come")
+    weights_unknown: int
+    stores: int = Field(description="vectors")
     stores_unknown: int
 
 
@@ -136,7 +139,7 @@ def _work(run: Run, model: Model) -> ModelWork:
         parts = embed_shards(run, model.id, group)
         total, jobs = total + wanted, jobs + parts
         longest = max(longest, (gpu_seconds(model, wanted) or 0) / parts / 60)
-    seconds = gpu_seconds(model, total)
+    seconds = 0.0 if model.canary else gpu_seconds(model, total)
     dimension = model.facts.dimension
     return ModelWork(
         model=model.id,
@@ -154,6 +157,9 @@ def _work(run: Run, model: Model) -> ModelWork:
 def _disk(run: Run, work: tuple[ModelWork, ...]) -> ClusterDisk:
     sources = run.with_index().datasets.values()
     stores = [one.store_bytes for one in work if not run.models[one.model].canary]
+    folders = [folder for model in run.models.values() for folder in model.folders().values()]
+    weights = [folder.download_bytes for folder in folders if isinstance(folder, HubWeights)]
+    weights += [part.file.bytes for model in run.models.values() for part in model.weights()]
     return ClusterDisk(
         downloads=sum(source.download_bytes or 0 for source in sources),
         downloads_unknown=sum(source.download_bytes is None for source in sources),
@@ -161,6 +167,8 @@ def _disk(run: Run, work: tuple[ModelWork, ...]) -> ClusterDisk:
         built_unknown=sum(source.disk_bytes is None for source in sources),
         inodes=sum(source.inodes or 0 for source in sources),
         inodes_unknown=sum(source.inodes is None for source in sources),
+        weights=sum(size or 0 for size in weights),
+        weights_unknown=sum(size is None for size in weights),
         stores=sum(size or 0 for size in stores),
         stores_unknown=sum(size is None for size in stores),
     )

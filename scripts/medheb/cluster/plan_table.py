@@ -50,6 +50,7 @@ def disk_line(plan: ClusterPlan) -> str:
     parts = [
         _bound(size_text(disk.downloads), "of downloads", disk.downloads_unknown),
         _bound(size_text(disk.built), "unpacked and built", disk.built_unknown),
+        _bound(size_text(disk.weights), "of weights", disk.weights_unknown),
         _bound(size_text(disk.stores), "of vectors", disk.stores_unknown),
         _bound(f"{disk.inodes:,}", "files", disk.inodes_unknown),
     ]

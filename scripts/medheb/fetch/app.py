@@ -1,4 +1,4 @@
-"""Commands about getting sources: terms, plan, doctor, download, copies. They stand at the top, as `medheb plan`."""
+"""Commands about getting sources: terms, doctor, download, copies. They stand at the top, as `medheb fetch`."""
 
 from __future__ import annotations
 
@@ -39,23 +39,6 @@ def accept_terms(
         declined = accept(run, selected(run, datasets), console(), (lambda _: True) if yes else ask)
         if declined:
             raise typer.Exit(1)
-
-
-@fetch_app.command()
-def plan(as_json: AsJson = False) -> None:
-    """List what each source needs: bytes, files, hours, and what is in the way. Asks no host, downloads nothing.
-
-    Exit code 1 if the disk is too small for what can be downloaded.
-    """
-    from medheb.fetch.plan import make_plan, require_room
-    from medheb.fetch.plan_table import print_plan
-
-    made = make_plan(sources_run())
-    if as_json:
-        typer.echo(made.model_dump_json(indent=1))
-    else:
-        print_plan(made, console())
-    require_room(made)
 
 
 @fetch_app.command()
