@@ -18,6 +18,7 @@ from io import BytesIO
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
+import numpy as np
 from PIL import Image
 from PIL.PngImagePlugin import PngImageFile
 
@@ -185,11 +186,12 @@ def write_regions(
     enlarged: defaultdict[str, bool] = defaultdict(bool)
     for nucleus in nuclei:
         enlarged[nucleus.kind] |= nucleus.enlarged
+    pixels = np.asarray(image)
     for nucleus in nuclei:
         published = "train" if enlarged[nucleus.kind] else "test"
         out.picture(
             f"{FOLDER}/crops/{tile.tag}/{tile.name}_{nucleus.kind.lower()}_{nucleus.number:03d}.png",
-            cut(image, nucleus.crop),
+            cut(pixels, nucleus.crop),
             **facts,
             kind="crop",
             label=nucleus.kind,

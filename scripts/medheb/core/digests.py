@@ -17,6 +17,7 @@ from typing import Any
 from PIL import Image
 
 CHUNK_BYTES = 1 << 20
+CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 PIXEL_TAG = "pix1"
 JSON_TAG = "json1"
 TEXT_TAG = "text1"
@@ -70,7 +71,7 @@ def samples_digest(mode: str, width: int, height: int, samples: bytes) -> str:
 
 def canonical_json(content: Any) -> bytes:
     """UTF-8 JSON with sorted keys and no blanks: the form that digests of structured data are taken of."""
-    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    return CANONICAL.encode(content).encode()
 
 
 def json_digest(content: Any) -> str:

@@ -27,6 +27,14 @@ FILTER_UP = 2
 PILLOW_LEVEL = 1
 # Pillow mode: bits per sample and PNG colour type.
 SAMPLES = {"L": (8, 0), "LA": (8, 4), "RGB": (8, 2), "RGBA": (8, 6), "I;16": (16, 0)}
+# Types and numbers of channels of arrays, and the mode that Pillow has for them.
+ARRAYS = {
+    (np.dtype(np.uint8), 1): "L",
+    (np.dtype(np.uint8), 2): "LA",
+    (np.dtype(np.uint8), 3): "RGB",
+    (np.dtype(np.uint8), 4): "RGBA",
+    (np.dtype(np.uint16), 1): "I;16",
+}
 # Palette numbers and packed bits: rare, and Pillow knows the chunks that go with them.
 OTHERS = ("1", "P")
 MAX_16_BIT = 65535
@@ -49,10 +57,9 @@ def _chunk(kind: bytes, content: bytes) -> tuple[bytes, ...]:
     return struct.pack(">I", len(content)), kind, content, struct.pack(">I", check)
 
 
-def _encode_samples(image: Image.Image, samples: bytes) -> bytes:
+def _encode_samples(mode: str, width: int, height: int, samples: bytes) -> bytes:
     """PNG of a picture with true samples, without metadata: every row as its difference to the row above."""
-    bits, colour = SAMPLES[image.mode]
-    width, height = image.size
+    bits, colour = SAMPLES[mode]
     rows = np.frombuffer(samples, dtype=np.uint8).reshape(height, -1)
     if bits == 16:
         rows = rows.reshape(height, width, 2)[:, :, ::-1].reshape(height, -1)
@@ -71,20 +78,27 @@ def _encode_others(image: Image.Image) -> bytes:
     return stream.getvalue()
 
 
-def _as_image(picture: Image.Image | Array) -> Image.Image:
+def _samples(array: Array) -> tuple[str, int, int, bytes]:
+    """Mode, width, height and samples of an array, as Pillow would give them.
+
+    Raises:
+        ValueError: another type or number of axes, or empty.
+    """
+    kind = (array.dtype, array.shape[2] if array.ndim == 3 else 1)
+    if array.ndim not in (2, 3) or array.size == 0 or kind not in ARRAYS or (array.ndim == 3 and kind[1] == 1):
+        raise ValueError(
+            f"a picture is uint8 (H, W) or (H, W, 2 to 4), or uint16 (H, W); not {array.dtype} {array.shape}"
+        )
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return ARRAYS[kind], array.shape[1], array.shape[0], little.tobytes()
+
+
+def _as_image(picture: Image.Image) -> Image.Image:
     """The picture as one of the modes that a PNG keeps.
 
     Raises:
-        ValueError: another mode, type or number of axes, or empty.
+        ValueError: another mode, or empty.
     """
-    if isinstance(picture, np.ndarray):
-        grey = picture.ndim == 2 and picture.dtype in (np.uint8, np.uint16)
-        colour = picture.ndim == 3 and picture.dtype == np.uint8 and picture.shape[2] in (2, 3, 4)
-        if picture.size == 0 or not (grey or colour):
-            raise ValueError(
-                f"a picture is uint8 (H, W) or (H, W, 2 to 4), or uint16 (H, W); not {picture.dtype} {picture.shape}"
-            )
-        picture = Image.fromarray(np.ascontiguousarray(picture))
     if picture.mode == "I":
         samples = np.asarray(picture)
         if samples.size and not 0 <= samples.min() <= samples.max() <= MAX_16_BIT:
@@ -108,11 +122,15 @@ def encode_picture(picture: Image.Image | Array) -> tuple[bytes, PngDigests]:
     Raises:
         ValueError: no such picture.
     """
-    image = _as_image(picture)
-    samples = image.tobytes()
-    content = _encode_samples(image, samples) if image.mode in SAMPLES else _encode_others(image)
-    digest = samples_digest(image.mode, *image.size, samples)
-    return content, PngDigests(sha256_bytes(content), digest, len(content), image.mode, *image.size)
+    if isinstance(picture, np.ndarray):
+        mode, width, height, samples = _samples(picture)
+        content = _encode_samples(mode, width, height, samples)
+    else:
+        image = _as_image(picture)
+        mode, (width, height), samples = image.mode, image.size, image.tobytes()
+        content = _encode_samples(mode, width, height, samples) if mode in SAMPLES else _encode_others(image)
+    digest = samples_digest(mode, width, height, samples)
+    return content, PngDigests(sha256_bytes(content), digest, len(content), mode, width, height)
 
 
 def write_picture(path: Path, picture: Image.Image | Array) -> PngDigests:

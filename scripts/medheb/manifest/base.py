@@ -21,8 +21,9 @@ def check_relative(path: str) -> str:
     Raises:
         ValueError: it does not; the message says what is allowed.
     """
-    parts = path.split("/")
-    if not path or path.startswith("/") or ".." in parts or any(sign in path for sign in "\\:\0"):
+    # Asked several times for each of millions of files, hence without a loop.
+    up = ".." in path and ".." in path.split("/")
+    if up or not path or path[0] == "/" or "\\" in path or ":" in path or "\0" in path:
         raise ValueError("a path inside its folder: no leading /, no .., no backslash or colon")
     return path
 
