@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ from typer.testing import CliRunner
 from medheb.build import registry
 from medheb.build.inventory import Inventory, read_header, read_inventory
 from medheb.build.output import Output
-from medheb.build.run import build_from, build_images, build_shard, general
+from medheb.build.run import build_from, build_images, build_shard
 from medheb.build.source import Source
+from medheb.build.telling import general
 from medheb.build.work import Shard
 from medheb.cli import app
 from medheb.core.errors import MedhebError
@@ -120,17 +122,28 @@ def test_only_bad_cases_fail_with_the_first_reason(toy: Run) -> None:
 def test_a_closed_source_says_what_is_wrong_but_not_with_whom(toy: Run) -> None:
     lay(toy.layout.source_files("toy"), dict.fromkeys(CASES, "dark"))
     closed = toy.datasets["toy"].model_copy(update={"show_content": False, "redistribution": False})
-    with pytest.raises(MedhebError, match="7 of 7 that cannot be used") as caught:
+    with pytest.raises(MedhebError, match="7 could not be used") as caught:
         build_from(closed, toy.layout.source_files("toy"), toy.layout.benchmark, "corrected", "cone")
-    assert caught.value.fault.endswith("(its terms forbid to name them): is not a number")
+    assert caught.value.fault.endswith("(its terms forbid to name them here): 7 is not a number")
     assert "c1" not in str(caught.value)
+    listed = Path(re.search(r"(/\S+\.json) lists all", caught.value.remedy)[1])  # type: ignore[index]
+    failed = read_header(listed)
+    assert failed.status.state == "failed"
+    assert [refusal.where[-6:] for refusal in failed.refusals] == [f"{case}.txt" for case in sorted(CASES)]
+    lay(toy.layout.source_files("toy"), CASES)
+    build_from(closed, toy.layout.source_files("toy"), toy.layout.benchmark, "corrected", "cone")
+    assert read_header(listed).status.ok
+    lay(toy.layout.source_files("toy"), dict.fromkeys(CASES, "dark"))
+    with pytest.raises(MedhebError, match=r"The earlier build in .* stays"):
+        build_from(closed, toy.layout.source_files("toy"), toy.layout.benchmark, "corrected", "cone")
+    assert read_header(listed).status.ok
 
 
 @pytest.mark.parametrize(
     ("fault", "kept"),
     [
         ("has the class 'Nodule'", "has the class"),
-        ("names a picture that is not there: p10/s5.jpg", "names a picture that is not"),
+        ("names a picture that is not there: p10/s5.jpg", "names a picture that is not there"),
         ("is a DICOM file without pixels", "is a DICOM file without pixels"),
         ("repeats Cardiomegaly of line 7", "another fault"),
         ("12 rows", "another fault"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import errno
+import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +45,46 @@ def lock(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         return listed(self)
 
     monkeypatch.setattr(Path, "iterdir", iterdir)
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Take away all rights on a folder, in the calls and not on the disk: tests may run as root, who may do all."""
+    real = {name: getattr(os, name) for name in ("stat", "scandir", "listdir")}
+    opened = io.open
+
+    def refused(path: object) -> bool:
+        return isinstance(path, str | os.PathLike) and folder in Path(os.fspath(path)).absolute().parents
+
+    def error(path: object) -> PermissionError:
+        return PermissionError(errno.EACCES, "Permission denied", os.fspath(path))  # type: ignore[call-overload]
+
+    def stat(path: object, *rest: object, **named: object) -> object:
+        if refused(path):
+            raise error(path)
+        return real["stat"](path, *rest, **named)
+
+    def scandir(path: object = ".") -> object:
+        if path == os.fspath(folder) or path == folder or refused(path):
+            raise error(path)
+        return real["scandir"](path)
+
+    def listdir(path: object = ".") -> object:
+        with scandir(path) as entries:  # type: ignore[attr-defined]
+            return [entry.name for entry in entries]
+
+    def locked(path: object, *rest: object, **named: object) -> object:
+        if refused(path):
+            raise error(path)
+        return opened(path, *rest, **named)  # type: ignore[call-overload]
+
+    for owner, name, function in (
+        (os, "stat", stat),
+        (os, "scandir", scandir),
+        (os, "listdir", listdir),
+        (io, "open", locked),
+        (builtins, "open", locked),
+    ):
+        monkeypatch.setattr(owner, name, function)
 
 
 def root(inventory: Inventory) -> str:

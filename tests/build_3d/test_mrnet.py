@@ -112,7 +112,7 @@ def test_bad_cases_are_named_and_the_others_stay(tmp_path: Path) -> None:
     assert set(labels(inventory)) == {"1134"}
     found = faults(inventory)
     assert any("1130.npy" in text and "more than it can hold" in text for text in found)
-    assert any("valid case 1131: has no axial stack" in text for text in found)
+    assert any("axial/1131.npy: is missing, though other stacks of the case are there" in text for text in found)
     assert any("1132.npy: has shape (4, 4), not slices x rows x columns" in text for text in found)
     assert any("1133.npy: holds the one value 0 everywhere" in text for text in found)
 
@@ -120,11 +120,14 @@ def test_bad_cases_are_named_and_the_others_stay(tmp_path: Path) -> None:
 def test_release_keeps_what_the_published_script_keeps(tmp_path: Path) -> None:
     folder = lay(tmp_path, ["1130"])
     (folder / "valid" / "axial" / "1130.npy").write_bytes(b"no array")
+    np.save(folder / "valid" / "sagittal" / "1131.npy", np.arange(48, dtype=np.uint8).reshape(3, 4, 4))
     np.save(folder / "valid" / "coronal" / "1130.npy", np.full((3, 4, 4), 7, np.int16))
     inventory = built("mrnet", tmp_path, tmp_path / "out", "release")
     assert {file.facts["view"] for file in inventory.of_kind("slice")} == {"coronal", "sagittal"}
     assert any("1130.npy: is not a NumPy array" in text for text in faults(inventory))
-    assert "stacks that cases lack: 1" in inventory.notes
+    assert "stacks that cases lack: 3" in inventory.notes
+    partly = {Path(refusal.where).parts[-2]: refusal.lost for refusal in inventory.refusals if refusal.lost}
+    assert partly == {"axial": "its axial stack", "coronal": "its coronal stack"}
 
 
 @pytest.mark.parametrize(
@@ -155,14 +158,14 @@ def test_contradicting_marks_leave_the_pictures_without_a_label(tmp_path: Path) 
     (folder / "valid-acl.csv").write_text("1130,1\n")
     inventory = built("mrnet", tmp_path, tmp_path / "out")
     assert labels(inventory) == {"1130": None}
-    assert any("case 1130: has a tear but is not abnormal" in text for text in faults(inventory))
+    assert any("1130.npy: has a tear but is not abnormal" in text for text in faults(inventory))
 
 
 def test_a_case_that_a_table_lacks(tmp_path: Path) -> None:
     folder = lay(tmp_path, ["1130", "1131"])
     (folder / "valid-acl.csv").write_text("1130,0\n")
     inventory = built("mrnet", tmp_path, tmp_path / "out")
-    assert any("case 1131: has no row in the table of acl" in text for text in faults(inventory))
+    assert any("1131.npy: has no row in the table of acl" in text for text in faults(inventory))
     assert labels(inventory) == {"1130": "healthy", "1131": None}
 
 

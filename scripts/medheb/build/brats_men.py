@@ -16,21 +16,12 @@ from typing import Any
 
 from pydantic import Field
 
+from medheb.build.faults import Fault, claimed_twice, fault_unit, require_use, walk
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    Fault,
-    MrRule,
-    axial_slices,
-    claimed_twice,
-    facts_of,
-    file_with_ending,
-    open_volume,
-    require_use,
-    walk,
-    write_mr,
-)
+from medheb.build.rights import children, is_file, is_folder
+from medheb.build.slices import MrRule, axial_slices, facts_of, file_with_ending, open_volume, write_mr
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import SEARCH_DEPTH, Source
 from medheb.build.tables import read_json_file, read_text
@@ -70,9 +61,15 @@ def units(source: Source) -> Sequence[Unit]:
     for path in _claims(source.files, re.compile(options.cases), found):
         inside = path.relative_to(source.files).parts
         if any(options.fix.lower() in part.lower() for part in inside):
-            for volume in [path] if path.is_file() else sorted(path.glob(f"*{options.ending}")):
-                replaced.setdefault(volume.name.removesuffix(options.ending), []).append(volume)
-        elif path.is_dir():
+            try:
+                volumes = [path] if is_file(path) else children(path)
+            except MedhebError as error:
+                found.append(fault_unit(f"replacement {path.relative_to(source.files)}", error))
+                continue
+            for volume in volumes:
+                if volume.name.endswith(options.ending):
+                    replaced.setdefault(volume.name.removesuffix(options.ending), []).append(volume)
+        elif is_folder(path):
             folders.setdefault(path.name, []).append(path)
     wanted = _test_cases(source, options)
     for case, paths in folders.items():
@@ -110,7 +107,7 @@ def _test_cases(source: Source, options: Options) -> set[str] | None:
         fault = "lists no test case of this source"
         raise MedhebError(root / options.split, fault, "Get the publisher's own file, or remove it to build all cases")
     impressions = root / options.impressions
-    if not impressions.is_file():
+    if not is_file(impressions):
         return listed
     return listed & set(case.findall(read_text(impressions)))
 

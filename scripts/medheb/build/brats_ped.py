@@ -10,20 +10,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from medheb.build.inventory import Fact
+from medheb.build.faults import folders_or_faults, require_use
+from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    MrRule,
-    axial_slices,
-    facts_of,
-    file_with_ending,
-    finish,
-    folders_in,
-    open_volume,
-    require_use,
-    write_mr,
-)
+from medheb.build.slices import MrRule, axial_slices, facts_of, file_with_ending, open_volume, write_mr
+from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.manifest.base import RelativePath, Strict
 
@@ -53,17 +45,18 @@ class Options(Strict):
 def units(source: Source) -> Sequence[Unit]:
     """A modality of a case a unit; one that is missing or damaged does not keep back the other."""
     options = source.options(Options)
-    root = source.folder_with(*(part.volumes for part in options.parts))
+    there = source.parts(*(part.volumes for part in options.parts))
     found: list[Unit] = []
     for number, part in enumerate(options.parts):
-        folder = root / part.volumes
-        if not folder.is_dir():
+        folder = there.get(part.volumes)
+        if folder is None:
             continue
-        if (folder / part.volumes).is_dir():  # the training archive nests its folder
-            folder = folder / part.volumes
+        cases = folders_or_faults(folder, found)
+        if folder / part.volumes in cases:  # the training archive nests its folder
+            cases = folders_or_faults(folder / part.volumes, found)
         found += [
             Unit(f"{part.slices} {case.name} {modality}", (number, modality, os.fspath(case)))
-            for case in folders_in(folder)
+            for case in cases
             for modality in options.modalities
         ]
     return found
@@ -89,6 +82,11 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         **facts_of(slices, path),
     }
     write_mr(source, out, f"{part.slices}/{modality}/{case.name}", slices, options.rule, facts)
+
+
+def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
+    """Lists of cases with both modalities, and counts."""
+    finish_slices(source, files, out, frozenset(source.options(Options).modalities))
 
 
 RECIPE = Recipe(build, units, finish)

@@ -7,7 +7,7 @@ No published script makes these. Pictures are kept as they are; questions become
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,6 +18,7 @@ from medheb.build.inventory import BuiltFile
 from medheb.build.kept_pictures import keep_file
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import is_folder
 from medheb.build.source import Source
 from medheb.build.splits import write_selections
 from medheb.build.tables import read_json_file, read_table
@@ -48,6 +49,7 @@ class PmcVqa(Strict):
     table: str = "test.csv"
     pictures: tuple[str, ...] = Field(default=("images", "figures"), description="names of the folder of pictures")
     folder: RelativePath = Field(description="where pictures go, below images")
+    training: str | None = Field(default=None, description="table of training questions, which a copy may lack")
 
 
 class OmniMedVqa(Strict):
@@ -85,27 +87,41 @@ def _right(answer: str, letter: str, choices: Mapping[str, str], where: str) -> 
 def pmc_units(source: Source) -> Sequence[Unit]:
     """Blocks of pictures by name, each with all its questions."""
     options = source.options(PmcVqa)
-    table = source.folder_with(options.table) / options.table
-    parent = source.folder_with(*options.pictures)
-    top = next(parent / name for name in options.pictures if (parent / name).exists())
+    table, top = source.find(options.table), source.find(*options.pictures)
     # Copies nest the folder of pictures: images/figures, images/images.
-    while inner := next((top / name for name in options.pictures if (top / name).is_dir()), None):
+    while inner := next((top / name for name in options.pictures if is_folder(top / name)), None):
         top = inner
+    found = _pmc_blocks(table, top, "test", ())
+    if options.training is not None and source.folders_with(options.training):
+        tested = {name for unit in found for name in unit.data[2]}
+        found += _pmc_blocks(source.find(options.training), top, "train", tested)
+    return found
+
+
+def _pmc_blocks(table: Path, top: Path, split: str, tested: Collection[str]) -> list[Unit]:
+    """Blocks of a table; pictures of the test are left out of the training part, and counted."""
     columns = ["Figure_path", "Question", "Answer", *(f"Choice {letter}" for letter in LETTERS)]
     by_picture: dict[str, list[tuple[str, dict[str, str]]]] = defaultdict(list)
     for row in read_table(table, columns):
         by_picture[row.cells["Figure_path"]].append((row.where, row.cells))
-    names = sorted(by_picture, key=str.encode)
-    return [
-        Unit(f"{start // BLOCK:04d}", (str(top), {name: by_picture[name] for name in names[start : start + BLOCK]}))
-        for start in range(0, len(names), BLOCK)
-    ]
+    names = sorted(set(by_picture).difference(tested), key=str.encode)
+    units = []
+    for start in range(0, len(names), BLOCK):
+        block = {name: by_picture[name] for name in names[start : start + BLOCK]}
+        number = f"{start // BLOCK:04d}"
+        units.append(Unit(number if split == "test" else f"{split} {number}", (split, str(top), block)))
+    if left := len(set(by_picture) & set(tested)):
+        units.append(Unit(f"{split} tested", left))
+    return units
 
 
 def pmc_build(source: Source, unit: Unit, out: Output) -> None:
     """Keep the pictures of a block and write its questions."""
     options = source.options(PmcVqa)
-    top, rows = unit.data
+    if isinstance(unit.data, int):
+        out.count("pictures of training questions left out: the test asks about them", unit.data)
+        return
+    split, top, rows = unit.data
     questions = []
     for name, claims in rows.items():
         for where, cells in claims:
@@ -113,7 +129,8 @@ def pmc_build(source: Source, unit: Unit, out: Output) -> None:
                 questions.append(_pmc_question(where, cells, name))
             except MedhebError as error:
                 out.refuse(error)
-    _write(Path(top), options.folder, questions, f"records/test_{unit.name}.jsonl", out)
+    number = unit.name.split()[-1]
+    _write(Path(top), options.folder, questions, (f"records/{split}_{number}.jsonl", split), out)
 
 
 def _pmc_question(where: str, cells: Mapping[str, str], name: str) -> Question:
@@ -160,7 +177,7 @@ def omni_build(source: Source, unit: Unit, out: Output) -> None:
             questions.append(_omni_question(f"{path}, question {number}", row))
         except MedhebError as error:
             out.refuse(error)
-    _write(top, options.folder, questions, f"records/{path.stem}.jsonl", out)
+    _write(top, options.folder, questions, (f"records/{path.stem}.jsonl", "test"), out)
 
 
 def _omni_question(where: str, row: Any) -> Question:
@@ -179,13 +196,14 @@ def _omni_question(where: str, row: Any) -> Question:
     return Question(where, row["question_id"], question, answer, tuple(choices.values()), row["image_path"], facts)
 
 
-def _write(top: Path, folder: str, questions: Sequence[Question], records: str, out: Output) -> None:
+def _write(top: Path, folder: str, questions: Sequence[Question], into: tuple[str, str], out: Output) -> None:
     """Pictures once each, then the questions whose picture could be kept."""
+    records, split = into
     kept: dict[str, str | None] = {}
     rows = []
     for question in sorted(questions, key=lambda row: (row.id, row.answer)):
         if question.picture not in kept:
-            kept[question.picture] = _keep(top, folder, question, out)
+            kept[question.picture] = _keep(top, (folder, split), question, out)
         place = kept[question.picture]
         if place is None:
             out.count("questions whose picture cannot be used, left out")
@@ -198,21 +216,22 @@ def _write(top: Path, folder: str, questions: Sequence[Question], records: str, 
                 "choices": list(question.choices),
                 "picture": place,
                 "group": question.picture,
-                "split": "test",
+                "split": split,
                 **dict(question.facts),
             }
         )
     if rows:
-        out.records(records, rows, kind="records", split="test", count=len(rows))
+        out.records(records, rows, kind="records", split=split, count=len(rows))
 
 
-def _keep(top: Path, folder: str, question: Question, out: Output) -> str | None:
+def _keep(top: Path, into: tuple[str, str], question: Question, out: Output) -> str | None:
     """Place of a picture below the image folder; None if it is refused."""
+    folder, split = into
     name = PurePosixPath(question.picture).as_posix()
     place = f"{folder}/{name}"
     try:
         check_relative(name)
-        keep_file(out, place, top / name, kind="picture", split="test", group=name, member=name)
+        keep_file(out, place, top / name, kind="picture", split=split, group=name, member=name)
     except ValueError as error:
         out.refuse(MedhebError(question.where, f"names a picture whose path is not {error}", "The row is left out"))
         return None

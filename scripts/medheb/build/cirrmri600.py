@@ -20,20 +20,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from medheb.build.faults import Fault, claimed_twice, require_use, walk
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    Fault,
-    MrRule,
-    axial_slices,
-    claimed_twice,
-    facts_of,
-    open_volume,
-    require_use,
-    walk,
-    write_mr,
-)
+from medheb.build.rights import is_file
+from medheb.build.slices import MrRule, axial_slices, facts_of, open_volume, write_mr
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.build.splits import split_word
@@ -116,8 +108,23 @@ def _root(source: Source, options: Options) -> Path:
 
 
 def _table(source: Source, root: Path, name: str) -> Path:
-    """The table beside the volumes, or where the source's other files lie."""
-    return (root if (root / name).is_file() else source.folder_with(name)) / name
+    """The table beside the volumes, or where the source's other files lie.
+
+    Raises:
+        MedhebError: it is in neither place; the volumes' host does not have it.
+    """
+    if is_file(root / name):
+        return root / name
+    try:
+        return source.find(name)
+    except MedhebError as error:
+        address = next((file.url for file in source.dataset.files if file.path == name), None)
+        remedy = (
+            "It comes from the benchmark's own script repository, not with the volumes: "
+            f"`medheb fetch {source.dataset.id}` gets it as the manifest names it"
+            + (f" ({address}), or put it beside the folders of volumes" if address else "")
+        )
+        raise MedhebError(error.where, error.fault, remedy) from error
 
 
 def _read_splits(path: Path) -> dict[str, str]:
@@ -141,10 +148,13 @@ def units(source: Source) -> Sequence[Unit]:
     options = source.options(Options)
     root = _root(source, options)
     splits = {name: _read_splits(_table(source, root, own.table)) for name, own in options.sequences.items()}
-    grades = _read_grades(source, root, options.labels)
     found: list[Unit] = []
+    grades = _read_grades(source, root, options.labels, found)
+    unread = {unit.data.where for unit in found}
     for sequence, own in sorted(options.sequences.items()):
-        paths = _volumes(root, own, options, found)
+        faults: list[Unit] = []
+        paths = _volumes(root, own, options, faults)
+        found += [unit for unit in faults if unit.data.where not in unread]
         for name, split in _listed(source, options, splits, sequence).items():
             claims = paths.get(name, [])
             healthy = name.startswith(options.healthy_prefix)
@@ -203,13 +213,14 @@ def _strictest(name: str, split: str, splits: Mapping[str, Mapping[str, str]]) -
     return next(word for word in STRICTEST_FIRST if word in named)
 
 
-def _read_grades(source: Source, root: Path, labels: Labels) -> dict[str, str]:
+def _read_grades(source: Source, root: Path, labels: Labels, faults: list[Unit]) -> dict[str, str]:
     """Label of each patient from the tables of the copy. Patients on whom tables disagree have none."""
     grades: dict[str, set[str]] = {}
+    inside = source.files in (root, *root.parents)
     tables = {
         folder / file
-        for top in (source.files, root)
-        for folder, _, files in walk(top, [])
+        for top in ((source.files,) if inside else (source.files, root))
+        for folder, _, files in walk(top, faults)
         for file in files
         if fnmatch(file, labels.tables)
     }

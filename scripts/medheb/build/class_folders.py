@@ -11,8 +11,9 @@ from typing import Literal
 
 from pydantic import Field
 
+from medheb.build.faults import require_use, walk
 from medheb.build.inventory import BuiltFile
-from medheb.build.kept_pictures import keep_file, pictures_below, read_kept
+from medheb.build.kept_pictures import SUFFIXES, keep_file, pictures_below, read_kept
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
@@ -20,6 +21,8 @@ from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
 from medheb.build.unusual import note_unusual
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
+
+TRAIN = "train "  # before the names of units of a training part
 
 
 class ClassFolders(Strict):
@@ -29,6 +32,9 @@ class ClassFolders(Strict):
         default=(), description="names of the folder that holds the class folders, if the source has several parts"
     )
     labels: dict[str, str] = Field(min_length=2, description="folder name: label text")
+    training: tuple[str, ...] = Field(
+        default=(), description="names of the folder that holds the class folders of the training part, if it is there"
+    )
     split: Literal["test", "drawn"] = Field(description="test: all of it is the test part; drawn: 7:3 by ourselves")
     folders: dict[Literal["train", "test"], RelativePath] = Field(description="where each split goes, below images")
     expected: tuple[int, ...] = Field(default=(), description="counts of known versions; another count is noted")
@@ -38,24 +44,36 @@ def _top(source: Source, options: ClassFolders) -> Path:
     """The folder under which the class folders lie."""
     if not options.inside:
         return source.folder_with(*options.labels)
-    parent = source.folder_with(*options.inside)
-    return next(parent / name for name in options.inside if (parent / name).exists())
+    return source.find(*options.inside)
 
 
 def units(source: Source) -> Sequence[Unit]:
     """One unit a class folder, however deep; two folders of one class are refused."""
     options = source.options(ClassFolders)
-    top = _top(source, options)
-    found = []
-    for folder in sorted(path for path in [top, *top.rglob("*")] if path.is_dir()):
-        if folder.name in options.labels:
-            found.append(Unit(folder.name, str(folder)))
-        elif any(path.parent == folder for path in pictures_below(folder)):
-            found.append(Unit(f"unknown class {folder.name}", str(folder)))
-    missing = sorted(set(options.labels) - {unit.name for unit in found})
-    if missing:
-        raise MedhebError(top, f"has no class folder {', '.join(missing)}", "Fetch the source again, or mend unpack")
+    found = _classes(_top(source, options), options, "")
+    if options.training and source.folders_with(*options.training):
+        found += _classes(source.find(*options.training), options, TRAIN)
     return found
+
+
+def _classes(top: Path, options: ClassFolders, part: str) -> list[Unit]:
+    """Class folders below ``top``; ``part`` stands before the names of their units.
+
+    Raises:
+        MedhebError: a class has none. A training part without one is no fault of the test.
+    """
+    found: list[Unit] = []
+    faults: list[Unit] = []
+    for folder, inner, names in walk(top, faults):
+        found += [Unit(f"{part}{name}", str(folder / name)) for name in inner if name in options.labels]
+        named = folder.name in options.labels
+        if not named and any(Path(name).suffix.lower() in SUFFIXES for name in names):
+            found.append(Unit(f"{part}unknown class {folder.name}", str(folder)))
+    missing = sorted(set(options.labels) - {unit.name.removeprefix(part) for unit in found})
+    if missing and not part:
+        raise MedhebError(top, f"has no class folder {', '.join(missing)}", "Fetch the source again, or mend unpack")
+    listed = {unit.data for unit in found}  # a class folder that cannot be listed is refused under its own name
+    return [*found, *(fault for fault in faults if fault.data.where not in listed)]
 
 
 def build(source: Source, unit: Unit, out: Output) -> None:
@@ -64,18 +82,21 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     Raises:
         MedhebError: a folder whose name is no class.
     """
-    options = source.options(ClassFolders)
-    label = options.labels.get(unit.name)
+    folder, options = require_use(unit), source.options(ClassFolders)
+    name = unit.name.removeprefix(TRAIN)
+    label = options.labels.get(name)
     if label is None:
         fault = "holds pictures, but its name is no class"
-        raise MedhebError(unit.data, fault, f"Classes are {', '.join(sorted(options.labels))}")
-    for path in pictures_below(Path(unit.data)):
+        raise MedhebError(folder, fault, f"Classes are {', '.join(sorted(options.labels))}")
+    for path in pictures_below(Path(folder)):
         try:
             kept = read_kept(path)
             # Equal pictures are one group, so that no picture is in both parts.
             group = kept.known.content
-            split = drawn_split(source.seed, source.dataset.id, group) if options.split == "drawn" else "test"
-            member = f"{unit.name}/{path.name}"
+            split = "train" if unit.name.startswith(TRAIN) else "test"
+            if options.split == "drawn":
+                split = drawn_split(source.seed, source.dataset.id, group)
+            member = f"{name}/{path.name}"
             place = f"{options.folders['test' if split == 'test' else 'train']}/{member}"
             keep_file(out, place, kept, kind="picture", label=label, split=split, group=group, member=member)
         except MedhebError as error:
@@ -89,9 +110,10 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     note_unusual(files, out)
     if options.split == "drawn":
         out.note(NOT_PUBLISHED)
-    if options.expected and len(files) not in options.expected:
-        known = " or ".join(f"{count:,}" for count in options.expected)
-        out.note(f"{len(files):,} pictures, where known versions have {known}")
+    count = sum(options.split == "drawn" or file.facts.get("split") == "test" for file in files)
+    if options.expected and count not in options.expected:
+        known = " or ".join(f"{number:,}" for number in options.expected)
+        out.note(f"{count:,} pictures, where known versions have {known}")
 
 
 RECIPE = Recipe(build, units, finish)

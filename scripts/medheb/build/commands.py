@@ -6,13 +6,13 @@ from pathlib import Path
 
 from medheb.build.run import build_from, build_shard
 from medheb.build.source import Projector, ProtocolName
+from medheb.build.telling import lines_of
 from medheb.build.work import Shard
 from medheb.core.errors import MedhebError
+from medheb.core.layout import Layout
 from medheb.core.status import Status
 from medheb.manifest.config import Drr
 from medheb.manifest.load import Run
-
-SHOWN_REFUSALS = 10
 
 
 def parse_shard(text: str | None) -> Shard:
@@ -49,7 +49,7 @@ def build_folder(
 ) -> None:
     """Build one source from any folder and print what came of it.
 
-    Names of cases go to the terminal only, and those of sources that may not be shown not even there.
+    Names of cases go to the terminal only; of sources that may not be shown, kinds of faults and their numbers.
 
     Raises:
         MedhebError: no such source, or nothing could be built.
@@ -63,10 +63,8 @@ def build_folder(
     print(f"{dataset}: {len(inventory.files)} files in {out / manifest.images} (protocol {protocol})")
     for note in inventory.notes:
         print(f"note: {note}")
-    if inventory.refusals and not manifest.show_content:
-        print("note: the terms of this source forbid to show what was left out; its inventory names it")
-        return
-    for refusal in inventory.refusals[:SHOWN_REFUSALS]:
-        print(f"left out: {refusal.where}: {refusal.fault}. {refusal.remedy}")
-    if len(inventory.refusals) > SHOWN_REFUSALS:
-        print(f"... and {len(inventory.refusals) - SHOWN_REFUSALS} more; see the inventory")
+    for line in lines_of(inventory, manifest.show_content):
+        print(line)
+    path = Layout(Path(), out, Path()).inventory(manifest.images, dataset)
+    closed = "" if manifest.show_content else "; its terms forbid to name cases here, it names them"
+    print(f"inventory: {path}{closed}")

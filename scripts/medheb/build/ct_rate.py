@@ -18,20 +18,12 @@ from pathlib import Path
 
 from pydantic import Field
 
+from medheb.build.faults import Fault, claimed_twice, fault_unit, require_use
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    Fault,
-    Window,
-    axial_slices,
-    claimed_twice,
-    facts_of,
-    folders_in,
-    open_volume,
-    require_use,
-    write_ct,
-)
+from medheb.build.rights import folders_in, is_file, is_there
+from medheb.build.slices import Window, axial_slices, facts_of, open_volume, write_ct
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.build.tables import read_table, read_text
@@ -39,6 +31,7 @@ from medheb.build.volume_texts import built_volumes, ct_questions, ct_reports, w
 from medheb.core.errors import MedhebError
 from medheb.imaging.axial import Each
 from medheb.imaging.drr.geometry import Geometry, View
+from medheb.imaging.drr.parity import require_usable
 from medheb.imaging.drr.release import ReleaseProjection
 from medheb.imaging.drr.xray import Xray, XraySettings, project, release_sidecar
 from medheb.imaging.gathered import GatheredVolume
@@ -94,22 +87,24 @@ class Options(Strict):
     no_text: str
 
 
-def _root(source: Source, options: Options) -> Path:
-    """The folder that holds the volumes' folders, with the tables beside them."""
-    return source.folder_with(*(part.volumes for part in options.parts.values()))
+def _parts(source: Source, options: Options) -> list[tuple[str, Part, Path]]:
+    """Splits that are there, each with the folder of its volumes; tables lie beside that."""
+    there = source.parts(*(part.volumes for part in options.parts.values()))
+    return [
+        (split, part, there[part.volumes]) for split, part in sorted(options.parts.items()) if part.volumes in there
+    ]
 
 
 def units(source: Source) -> Sequence[Unit]:
     """A scan's first reconstruction a unit."""
     options = source.options(Options)
-    root = _root(source, options)
     found: list[Unit] = []
-    for split, part in sorted(options.parts.items()):
-        if (root / part.volumes).is_dir():
-            # Read here first: a damaged table is the source's fault, not that of every scan.
-            _labels(root / part.labels)
-            _no_chest(root / part.no_chest)
-            found += _scans(split, root / part.volumes, _listed_scans(root / part.scans))
+    for split, part, volumes in _parts(source, options):
+        root = volumes.parent
+        # Read here first: a damaged table is the source's fault, not that of every scan.
+        _labels(root / part.labels)
+        _no_chest(root / part.no_chest)
+        found += _scans(split, volumes, _listed_scans(root / part.scans))
     return found
 
 
@@ -121,9 +116,13 @@ def _scans(split: str, folder: Path, listed: Sequence[str]) -> list[Unit]:
             for scan in folders_in(case):
                 scans.setdefault(scan.name, []).append(scan / f"{scan.name}{FIRST}{SUFFIX}")
         except MedhebError as error:
-            units.append(Unit(f"{split} {case.name}", Fault(str(error.where), error.fault, error.remedy)))
+            units.append(fault_unit(f"{split} {case.name}", error))
     for name, paths in scans.items():
-        there = [path for path in paths if os.path.exists(path)] or paths[:1]  # noqa: PTH110 - False for a folder without rights
+        try:
+            there = [path for path in paths if is_there(path)] or paths[:1]
+        except MedhebError as error:
+            units.append(fault_unit(f"{split} {name}", error))
+            continue
         data = (split, os.fspath(there[0])) if len(there) == 1 else claimed_twice(name, there)
         units.append(Unit(f"{split} {name}", data))
     missing = "is missing, though the table of volumes lists it"
@@ -138,7 +137,7 @@ def _scans(split: str, folder: Path, listed: Sequence[str]) -> list[Unit]:
 
 def _listed_scans(table: Path) -> list[str]:
     """Scans whose first reconstruction a table lists; none if there is no table."""
-    rows = read_table(table, [VOLUME]) if table.is_file() else []
+    rows = read_table(table, [VOLUME]) if is_file(table) else []
     names = {row.cells[VOLUME].removesuffix(SUFFIX) for row in rows}
     return sorted(name.removesuffix(FIRST) for name in names if name.endswith(FIRST))
 
@@ -146,7 +145,7 @@ def _listed_scans(table: Path) -> list[str]:
 @cache
 def _labels(table: Path) -> dict[str, str]:
     """Labels of each volume, joined; the empty text for a volume without a finding."""
-    rows = read_table(table, [VOLUME]) if table.is_file() else []
+    rows = read_table(table, [VOLUME]) if is_file(table) else []
     return {
         row.cells[VOLUME].removesuffix(SUFFIX): " | ".join(
             name for name, cell in row.cells.items() if name != VOLUME and cell in {"1", "1.0"}
@@ -158,7 +157,7 @@ def _labels(table: Path) -> dict[str, str]:
 @cache
 def _no_chest(path: Path) -> frozenset[str]:
     """Volumes of a list, one a line, with or without folder and suffix."""
-    lines = read_text(path).split("\n") if path.is_file() else []
+    lines = read_text(path).split("\n") if is_file(path) else []
     return frozenset(Path(line.strip()).name.removesuffix(SUFFIX) for line in lines if line.strip())
 
 
@@ -187,14 +186,19 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         "chest": chest,
         **facts_of(slices, path, 4),
     }
-    each, finished = _projection(source, volume, options)
+    projection: tuple[Each, Callable[[], Xray]] | MedhebError
+    try:
+        projection = _projection(source, volume, options)
+    except MedhebError as error:
+        projection = error  # of the X-ray alone
+    each = None if isinstance(projection, MedhebError) else projection[0]
     write_ct(source, out, f"{part.slices}/{scan}", slices, options.window, options.intercepts, facts, each)
     try:
-        made = finished()
+        if isinstance(projection, MedhebError):
+            raise projection
+        _write_xray(out, f"{part.xrays}/{scan}/drr_ap.png", projection[1](), facts)
     except MedhebError as error:
-        out.refuse(error)  # the slices stay
-        return
-    _write_xray(out, f"{part.xrays}/{scan}/drr_ap.png", made, facts)
+        out.refuse(error, lost="its X-ray")
 
 
 def _projection(source: Source, volume: StoredVolume, options: Options) -> tuple[Each, Callable[[], Xray]]:
@@ -230,12 +234,21 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Lists, counts, reports and questions."""
     finish_slices(source, files, out)
     options = source.options(Options)
-    root, built = _root(source, options), built_volumes(files)
-    parts = [part for part in options.parts.values() if (root / part.volumes).is_dir()]
-    reports = [root / part.reports for part in parts]
+    parts, built = _parts(source, options), built_volumes(files)
+    reports = [volumes.parent / part.reports for _, part, volumes in parts]
     write_records(out, "reports.jsonl", "reports", reports, lambda path: ct_reports(path, built, options.no_text))
-    questions = [root / part.questions for part in parts]
+    questions = [volumes.parent / part.questions for _, part, volumes in parts]
     write_records(out, "questions.jsonl", "questions", questions, lambda path: ct_questions(path, built))
 
 
-RECIPE = Recipe(build, units, finish)
+def ready(source: Source) -> None:
+    """Refuse the projector DeepDRR where it does not run: every X-ray would be refused, one by one.
+
+    Raises:
+        DeepdrrError: why it does not run here.
+    """
+    if source.projector == "deepdrr":
+        require_usable(source.deepdrr_python)
+
+
+RECIPE = Recipe(build, units, finish, ready=ready)

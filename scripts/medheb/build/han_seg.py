@@ -15,16 +15,8 @@ from pydantic import Field
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    MrRule,
-    Window,
-    axial_slices,
-    facts_of,
-    folders_in,
-    open_volume,
-    write_ct,
-    write_mr,
-)
+from medheb.build.rights import folders_in
+from medheb.build.slices import MrRule, Window, axial_slices, facts_of, open_volume, write_ct, write_mr
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split
@@ -57,7 +49,7 @@ class Options(Strict):
 def units(source: Source) -> Sequence[Unit]:
     """A modality of a case a unit; one that is missing or damaged does not keep back the other."""
     options = source.options(Options)
-    folder = source.folder_with(options.cases) / options.cases
+    folder = source.find(options.cases)
     return [
         Unit(f"{case.name} {modality}", (modality, os.fspath(case / f"{case.name}{stack.ending}")))
         for case in folders_in(folder)
@@ -92,7 +84,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
 
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Lists, counts, and that the split is ours."""
-    finish_slices(source, files, out)
+    finish_slices(source, files, out, frozenset(source.options(Options).stacks))
     out.note(NOT_PUBLISHED)
 
 

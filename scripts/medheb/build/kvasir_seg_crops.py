@@ -64,12 +64,12 @@ class Download:
     @cached_property
     def root(self) -> Path:
         """Folder that holds the box file."""
-        return self.source.folder_with(*self.options.boxes)
+        return self.boxes.parent
 
     @cached_property
     def boxes(self) -> Path:
         """The box file."""
-        return next(self.root / name for name in self.options.boxes if (self.root / name).exists())
+        return self.source.find(*self.options.boxes)
 
     @cached_property
     def split_list(self) -> Path | None:

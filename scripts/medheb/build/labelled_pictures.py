@@ -16,6 +16,7 @@ from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.kept_pictures import keep_file, read_kept
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import is_file, is_folder
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
 from medheb.build.tables import Row, read_table
@@ -24,6 +25,15 @@ from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
 
 BLOCK = 256
+TRAIN = "train "  # before the names of its units
+
+
+class Training(Strict):
+    """A training part of its own, which a copy may lack."""
+
+    table: str = Field(description="file name of its table, with the columns of the other one")
+    pictures: tuple[str, ...] = Field(min_length=1, description="names of its folder of pictures, alternatives")
+    folder: RelativePath = Field(description="where its pictures go, below images")
 
 
 class LabelledPictures(Strict):
@@ -42,6 +52,7 @@ class LabelledPictures(Strict):
     )
     split: Literal["test", "drawn"]
     folder: RelativePath = Field(description="where pictures go, below images")
+    training: Training | None = Field(default=None, description="null: there is none, or the split is drawn")
 
 
 def _label(row: Row, options: LabelledPictures) -> str | None:
@@ -59,7 +70,8 @@ def _label(row: Row, options: LabelledPictures) -> str | None:
                 f"Classes are {', '.join(options.labels)}",
             )
         return options.labels[code]
-    found = [column for column in (*options.labels, *options.dropped) if _is_one(row, column)]
+    columns = [column for column in (*options.labels, *options.dropped) if column in row.cells]
+    found = [column for column in columns if _is_one(row, column)]
     if options.healthy_column is not None and not _is_one(row, options.healthy_column):
         return options.healthy if not found else None
     return options.labels.get(found[0]) if len(found) == 1 else None
@@ -88,25 +100,33 @@ def _is_one(row: Row, column: str) -> bool:
 def units(source: Source) -> Sequence[Unit]:
     """Blocks of rows by picture name; bad rows form a unit that is refused with its reason."""
     options = source.options(LabelledPictures)
-    table = source.folder_with(options.table) / options.table
+    found = _blocks(source, options, "")
+    training = options.training
+    if training is not None and source.folders_with(training.table):
+        found += _blocks(source, options.model_copy(update=dict(training)), TRAIN)
+    return found
+
+
+def _blocks(source: Source, options: LabelledPictures, part: str) -> list[Unit]:
+    table = source.find(options.table)
+    dropped = () if part else options.dropped  # a training part need not have the classes that are left out
     needed = [options.id_column, *([options.label_column] if options.label_column else options.labels)]
-    needed += [*([options.healthy_column] if options.healthy_column else []), *options.dropped]
+    needed += [*([options.healthy_column] if options.healthy_column else []), *dropped]
     folder = _folder(source, options)
     rows: dict[str, list[Row]] = defaultdict(list)
     for row in read_table(table, needed):
         rows[row.cells[options.id_column].removesuffix(options.suffix)].append(row)
     names = sorted(rows, key=str.encode)
     return [
-        Unit(f"{start:06d}", (str(folder), {name: rows[name] for name in names[start : start + BLOCK]}))
+        Unit(f"{part}{start:06d}", (str(folder), {name: rows[name] for name in names[start : start + BLOCK]}, part))
         for start in range(0, len(names), BLOCK)
     ]
 
 
 def _folder(source: Source, options: LabelledPictures) -> Path:
     """The innermost folder of that name: copies nest it twice."""
-    parent = source.folder_with(*options.pictures)
-    folder = next(parent / name for name in options.pictures if (parent / name).exists())
-    while (folder / folder.name).is_dir():
+    folder = source.find(*options.pictures)
+    while is_folder(folder / folder.name):
         folder /= folder.name
     return folder
 
@@ -114,7 +134,7 @@ def _folder(source: Source, options: LabelledPictures) -> Path:
 def build(source: Source, unit: Unit, out: Output) -> None:
     """Keep the pictures of a block whose rows name exactly one class."""
     options = source.options(LabelledPictures)
-    folder, rows = Path(unit.data[0]), unit.data[1]
+    folder, rows, part = Path(unit.data[0]), unit.data[1], unit.data[2]
     for name, claims in rows.items():
         row = claims[0]
         try:
@@ -125,20 +145,26 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             if label is None:
                 out.count("rows that name several classes, none, or one without a text, left out")
                 continue
-            _keep(source, options, folder / f"{name}{options.suffix}", label, row.where, out)
+            _keep(source, options, (part, folder / f"{name}{options.suffix}"), (label, row.where), out)
         except MedhebError as error:
             out.refuse(error)
 
 
-def _keep(source: Source, options: LabelledPictures, path: Path, label: str, where: str, out: Output) -> None:
-    if not path.is_file():
+def _keep(
+    source: Source, options: LabelledPictures, place: tuple[str, Path], claim: tuple[str, str], out: Output
+) -> None:
+    (part, path), (label, where) = place, claim
+    if not is_file(path):
         raise MedhebError(where, f"names a picture that is not there: {path.name}", "Fetch the source again")
     kept = read_kept(path)
     # Equal pictures are one group: repeats with other grades are known.
     group = kept.known.content
-    split = drawn_split(source.seed, source.dataset.id, group) if options.split == "drawn" else "test"
+    split = "train" if part else "test"
+    if options.split == "drawn":
+        split = drawn_split(source.seed, source.dataset.id, group)
+    folder = options.training.folder if part and options.training else options.folder
     facts: dict[str, Fact] = {"kind": "picture", "label": label, "split": split, "group": group, "member": path.name}
-    keep_file(out, f"{options.folder}/{path.name}", kept, **facts)
+    keep_file(out, f"{folder}/{path.name}", kept, **facts)
 
 
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:

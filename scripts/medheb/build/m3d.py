@@ -7,7 +7,7 @@ size, evenly spaced in the order of their numbers (10 comes after 9).
 
 ``reports.jsonl`` has the report of each case by the publisher's own rule, ``questions/<name>.jsonl`` the questions
 about its series, ``selection/<list>.txt`` the publisher's lists. Names are compared as the publisher does it, without
-diacritics.
+diacritics and with ``_`` for blanks.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from typing import Any
 
 from PIL import Image
 
+from medheb.build.faults import claimed_twice, fault_unit, folders_or_faults, require_use
 from medheb.build.inventory import BuiltFile
 from medheb.build.output import Output, why_not
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import Fault, children, claimed_twice, folders_in, require_use
+from medheb.build.rights import children, folders_in
 from medheb.build.source import SEARCH_DEPTH, Source
 from medheb.build.tables import read_json_file, read_table, read_text
 from medheb.core.errors import MedhebError
@@ -34,11 +35,16 @@ from medheb.manifest.base import Strict
 
 FRAMES = 64
 ENDINGS = (".jpeg", ".jpg", ".png")
+BLANKS = re.compile(r"[\s_]+")
 CASE = re.compile(r"\d{5,6}")
 REPORT = "text.txt"
 SPLITS = ("test", "validation", "train")  # lists that decide a series' part, the first that names it
 FINDINGS, DISCUSSION = "study_findings:", "discussion:"
 SHORTEST_REPORT = 5
+# Letters that no decomposition makes plain.
+WHOLE_LETTERS = str.maketrans(
+    {"ß": "ss", "ø": "o", "Ø": "O", "æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ł": "l", "Ł": "L", "đ": "d"}
+)
 COLUMNS = ("Image Path", "Question Type", "Question", "Choice A", "Choice B", "Choice C", "Choice D", "Answer")
 DAMAGE = (OSError, ValueError, SyntaxError, Image.DecompressionBombError)
 
@@ -62,8 +68,10 @@ class Options(Strict):
 
 
 def plain(name: str) -> str:
-    """A name without diacritics, as the publisher writes it in lists and tables: ``Pöschl`` is ``Poschl``."""
-    return "".join(sign for sign in unicodedata.normalize("NFD", name) if unicodedata.category(sign) != "Mn")
+    """A name as lists and tables may have it: no diacritics, ``_`` for blanks: ``Axial Pöschl`` is ``Axial_Poschl``."""
+    letters = unicodedata.normalize("NFD", name.translate(WHOLE_LETTERS))
+    bare = "".join(sign for sign in letters if unicodedata.category(sign) != "Mn")
+    return BLANKS.sub("_", bare).strip("_")
 
 
 def report_of(text: str) -> str:
@@ -80,21 +88,26 @@ def report_of(text: str) -> str:
     return text.replace("\n", " ").strip()
 
 
-def _case_folders(source: Source) -> dict[str, list[Path]]:
-    """Folders of the wanted part's cases; archives differ in how deep they put them."""
+def _case_folders(source: Source, faults: list[Unit]) -> dict[str, list[Path]]:
+    """Folders of the wanted part's cases; archives differ in how deep they put them.
+
+    Args:
+        source: of the build.
+        faults: receives a unit for each folder that cannot be listed.
+    """
     options = source.options(Options)
     found: dict[str, list[Path]] = {}
     level = [source.files]
     for _ in range(SEARCH_DEPTH + 1):
         below: list[Path] = []
         for folder in level:
-            for inner in folders_in(folder):
+            for inner in folders_or_faults(folder, faults):
                 if CASE.fullmatch(inner.name):
                     found.setdefault(inner.name, []).append(inner)
                 elif not inner.name.startswith(options.other):
                     below.append(inner)
         level = below
-    if not found:
+    if not found and not faults:
         raise MedhebError(
             source.files, f"holds no case folders of {options.part}", "Give the folder of the unpacked archives"
         )
@@ -105,10 +118,10 @@ def _read_lists(source: Source) -> dict[str, list[str]]:
     """The publisher's lists; none where the source comes without their file."""
     options = source.options(Options)
     try:
-        folder = source.folder_with(options.lists)
+        path = source.find(options.lists)
     except MedhebError:
         return {}
-    return _lists(folder / options.lists, options.part)
+    return _lists(path, options.part)
 
 
 def _key(path: str, part: str) -> str | None:
@@ -138,14 +151,19 @@ def _lists(path: Path, part: str) -> dict[str, list[str]]:
 def units(source: Source) -> Sequence[Unit]:
     """One case a unit; reports, lists and tables of questions are units too."""
     options = source.options(Options)
-    folders = _case_folders(source)
+    faults: list[Unit] = []
+    folders = _case_folders(source, faults)
     lists = _read_lists(source)
     split_of: dict[str, str] = {}
     for split in SPLITS:
         for key in lists.get(split, []):
             split_of.setdefault(key, split)
-    found = [Unit("reports", {case: os.fspath(paths[0]) for case, paths in folders.items() if len(paths) == 1})]
+    found = [
+        *faults,
+        Unit("reports", {case: os.fspath(paths[0]) for case, paths in folders.items() if len(paths) == 1}),
+    ]
     series: dict[str, str] = {}
+    alike: list[str] = []
     for case, paths in folders.items():
         if len(paths) > 1:
             found.append(Unit(f"case {case}", claimed_twice(case, paths)))
@@ -153,13 +171,16 @@ def units(source: Source) -> Sequence[Unit]:
         try:
             inner = folders_in(paths[0])
         except MedhebError as error:
-            found.append(Unit(f"case {case}", Fault(error.where, error.fault, error.remedy)))
+            found.append(fault_unit(f"case {case}", error))
             continue
-        mine = {folder.name: split_of.get(f"{case}/{plain(folder.name)}") for folder in inner}
-        for name in mine:
-            series.setdefault(f"{case}/{plain(name)}", f"{options.part}/{case}/{name}")
+        times = Counter(plain(folder.name) for folder in inner)
+        twins = {folder.name for folder in inner if times[plain(folder.name)] > 1}  # a list cannot mean both
+        single = {folder.name: f"{case}/{plain(folder.name)}" for folder in inner if folder.name not in twins}
+        series |= {key: f"{options.part}/{case}/{name}" for name, key in single.items()}
+        mine = dict.fromkeys(sorted(twins)) | {name: split_of.get(key) for name, key in single.items()}
+        alike += [os.fspath(paths[0] / name) for name in sorted(twins)]
         found.append(Unit(f"case {case}", (case, os.fspath(paths[0]), mine)))
-    found.append(Unit("lists", (lists, series)))
+    found.append(Unit("lists", (lists, series, alike)))
     found += [Unit(f"questions {name}", (name, table, series)) for name, table in options.questions.items()]
     return found
 
@@ -174,8 +195,11 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     if unit.name == "reports":
         _write_reports(source.options(Options).part, data, out)
     elif unit.name == "lists":
-        lists, series = data
+        lists, series, alike = data
         _write_lists(lists, series, out)
+        for folder in alike:
+            fault = "differs from another series in blanks or diacritics only, which lists and tables do not have"
+            out.refuse(MedhebError(folder, fault, "Nothing to do: its pictures are built"), "its split and questions")
     elif unit.name.startswith("questions "):
         name, table, series = data
         _write_questions(source, name, table, series, out)
@@ -302,7 +326,7 @@ def _write_lists(lists: Mapping[str, Sequence[str]], series: Mapping[str, str], 
 def _write_questions(source: Source, name: str, table: str, series: Mapping[str, str], out: Output) -> None:
     """Questions about series that are there, with the choices and the right one."""
     options = source.options(Options)
-    rows = list(_questions(options, source.folder_with(table) / table, series, out))
+    rows = list(_questions(options, source.find(table), series, out))
     out.records(f"questions/{name}.jsonl", rows, kind="questions", language="en")
 
 

@@ -28,6 +28,7 @@ from pydantic import Field, field_validator
 from medheb.build.inventory import BuiltFile
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import is_there
 from medheb.build.source import Source
 from medheb.build.splits import split_word, write_selections
 from medheb.core.errors import MedhebError
@@ -91,7 +92,7 @@ def _archive(source: Source, options: Options) -> tuple[Path, int]:
     """
     every = [(size, name) for size in SIZES for name in _names(options.archive, size)]
     folder = source.folder_with(*(name for _, name in every))
-    found = {size: folder / name for size, name in reversed(every) if (folder / name).exists()}
+    found = {size: folder / name for size, name in reversed(every) if is_there(folder / name)}
     if options.size in found:
         return found[options.size], options.size
     if len(found) > 1:

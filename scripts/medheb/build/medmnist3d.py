@@ -49,9 +49,7 @@ class Options(Strict):
 
 def _archive(source: Source) -> Path:
     name = source.options(Options).archive
-    names = (name, name + DOWNLOAD_ENDING)
-    folder = source.folder_with(*names)
-    return next(folder / name for name in names if (folder / name).exists())
+    return source.find(name, name + DOWNLOAD_ENDING)
 
 
 def _volumes(arrays: dict[str, StoredSlices], split: str, path: Path) -> StoredSlices | None:
@@ -121,8 +119,10 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             label = texts[numbers[index]] if numbers and 0 <= numbers[index] < len(texts) else None
             if numbers and label is None:
                 fault = f"has class {numbers[index]}, which has no name"
-                out.refuse(MedhebError(f"{path}: {member}", fault, "Mend recipe.options.labels"))
-                if not source.release:  # the published script asks for no name
+                # The published script asks for no name.
+                lost = "its label" if source.release else None
+                out.refuse(MedhebError(f"{path}: {member}", fault, "Mend recipe.options.labels"), lost)
+                if lost is None:
                     continue
             _write_volume(source, out, volume, f"{path}: {member}", (split, index, label))
     except MedhebError as error:  # the volumes before the damage are whole

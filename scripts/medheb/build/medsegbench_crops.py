@@ -82,9 +82,7 @@ class Options(Strict):
 
 def _archive(source: Source, options: Options) -> Path:
     name = f"{options.archive}_{options.size}.npz"
-    names = (name, f"{name}?download=1")
-    folder = source.folder_with(*names)
-    return next(folder / name for name in names if (folder / name).exists())
+    return source.find(name, f"{name}?download=1")
 
 
 def units(source: Source) -> Sequence[Unit]:

@@ -19,7 +19,7 @@ from typing import Any
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import children
+from medheb.build.rights import children, is_file, is_folder
 from medheb.build.source import Source
 from medheb.build.tables import Row, read_table
 from medheb.core.errors import MedhebError
@@ -70,14 +70,14 @@ def _root(source: Source) -> Path:
             return source.files
         raise
     inner = found / options.folder
-    return inner if inner.is_dir() else found
+    return inner if is_folder(inner) else found
 
 
 def _cases(root: Path) -> dict[str, list[Path]]:
     """What claims each case: a folder of its name, or a volume of its name."""
     found: dict[str, list[Path]] = {}
     for path in children(root):
-        if path.is_dir() and _holds_volumes(path):
+        if is_folder(path) and _holds_volumes(path):
             found.setdefault(path.name, []).append(path)
         elif _is_volume(path):
             found.setdefault(case_of(path.name), []).append(path)
@@ -92,7 +92,7 @@ def _holds_volumes(folder: Path) -> bool:
 
 
 def _is_volume(path: Path) -> bool:
-    return path.name.endswith(SUFFIXES) and path.is_file()
+    return path.name.endswith(SUFFIXES) and is_file(path)
 
 
 def case_of(name: str) -> str:
@@ -105,7 +105,7 @@ def units(source: Source) -> Sequence[Unit]:
     root = _root(source)
     cases = _cases(root)
     for path in children(root):  # a folder without a volume is a case that failed
-        if path.is_dir():
+        if is_folder(path):
             cases.setdefault(path.name, [path])
     found = [Unit(f"case {case}", (case, [os.fspath(path) for path in paths])) for case, paths in cases.items()]
     return [Unit(RECORDS, (os.fspath(root), sorted(cases))), *found]
@@ -119,11 +119,11 @@ def _volume_of(case: str, claims: Sequence[Path]) -> Path:
     """
     if len(claims) > 1:
         raise MedhebError(claims[0].parent, f"holds both {claims[0].name} and {claims[1].name}", "Remove one of them")
-    if claims[0].is_file():
+    if is_file(claims[0]):
         return claims[0]
     for suffix in reversed(SUFFIXES):
         named = claims[0] / f"{case}{suffix}"
-        if named.is_file():
+        if is_file(named):
             return named
     others = [path for path in children(claims[0]) if _is_volume(path)]
     if not others:

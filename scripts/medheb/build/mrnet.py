@@ -17,9 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
+from medheb.build.faults import fault_unit, require_use
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import children, is_file, is_folder
 from medheb.build.source import Source
 from medheb.build.stacks import NO_TURN, grey_stack, in_slots
 from medheb.core.errors import MedhebError
@@ -31,6 +33,7 @@ PLANES = ("axial", "coronal", "sagittal")
 FINDINGS = ("abnormal", "acl", "meniscus")
 SLICES = 10
 ID_DIGITS = 4
+SUFFIX = ".npy"
 
 
 class Labels(Strict):
@@ -65,11 +68,17 @@ def _root(source: Source) -> Path:
 def units(source: Source) -> Sequence[Unit]:
     """One case with its stacks a unit."""
     root = _root(source)
-    found = []
+    found: list[Unit] = []
     for part in sorted(source.options(Options).folders):
         cases: dict[str, dict[str, str]] = {}
         for plane in PLANES:
-            for path in sorted((root / part / plane).glob("[!.]*.npy")):
+            folder = root / part / plane
+            try:
+                stacks = [path for path in children(folder) if path.suffix == SUFFIX] if is_folder(folder) else []
+            except MedhebError as error:
+                found.append(fault_unit(f"{part} {plane}", error))
+                continue
+            for path in stacks:
                 cases.setdefault(path.stem, {})[plane] = os.fspath(path)
         marks = _read_tables(root, part)
         found += [Unit(f"{part} {case}", (part, case, stacks, marks.get(case))) for case, stacks in cases.items()]
@@ -79,7 +88,7 @@ def units(source: Source) -> Sequence[Unit]:
 def _table(root: Path, part: str, finding: str) -> Path | None:
     """A label table under the publisher's name or that of a Redivis export."""
     names = (f"{part}-{finding}.csv", f"{part}_{finding}.csv")
-    found = [root / name for name in names if (root / name).is_file()]
+    found = [root / name for name in names if is_file(root / name)]
     if len(found) > 1:
         raise MedhebError(root, f"holds both {names[0]} and {names[1]}", "Remove one of them")
     return found[0] if found else None
@@ -147,22 +156,26 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     Raises:
         MedhebError: a damaged stack; under ``corrected`` also one that is missing or blank.
     """
-    part, case, stacks, marks = unit.data
+    part, case, stacks, marks = require_use(unit)
     options = source.options(Options)
-    where = f"{source.dataset.id}: {part} case {case}"
-    missing = [plane for plane in PLANES if plane not in stacks]
-    if missing and not source.release:
-        raise MedhebError(where, f"has no {' and no '.join(missing)} stack", "Get the complete archive")
+    where = stacks[min(stacks)]  # any of its stacks names the case; a unit has at least one
+    for plane in PLANES:
+        if plane not in stacks:
+            fault = "is missing, though other stacks of the case are there"
+            error = MedhebError(Path(where).parents[1] / plane / f"{case}{SUFFIX}", fault, "Get the complete archive")
+            if not source.release:  # a third of a case is no case
+                raise error
+            out.refuse(error, lost=f"its {plane} stack")
     facts: dict[str, Fact] = {"case": case, "group": case, "split": options.splits[part], **(marks or {})}
     try:
         facts["label"] = label_of(marks, options.labels, where) if marks else None
     except MedhebError as error:
-        out.refuse(error)  # its pictures stay, without a label
+        out.refuse(error, lost="its label")
     for plane, name in sorted(stacks.items()):
         try:
             _write_stack(source, out, Path(name), f"{options.folders[part]}/{plane}/{case}", facts | {"view": plane})
         except MedhebError as error:
-            if not source.release:  # a third of a case is no case
+            if not source.release:
                 raise
             out.refuse(error)
 

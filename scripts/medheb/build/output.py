@@ -13,7 +13,7 @@ from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
-from medheb.build.inventory import BuiltFile, Fact, Refusal
+from medheb.build.inventory import BuiltFile, Fact, Refusal, Remark
 from medheb.core.digests import content_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.png import encode_picture
@@ -24,6 +24,11 @@ from medheb.manifest.base import check_relative
 def why_not(error: BaseException) -> str:
     """Why a picture cannot be decoded, in words that are the same each time: Pillow's own name a memory address."""
     return "it is no picture" if isinstance(error, UnidentifiedImageError) else str(error)
+
+
+def _write(target: str, content: bytes) -> None:
+    with open(target, "xb") as stream:  # noqa: PTH123 - see Output._claim
+        stream.write(content)
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,7 @@ class Output:
     """
 
     def __init__(self, folder: Path, where: str) -> None:
-        self._folder = folder
+        self._folder = os.fspath(folder)
         self._where = where
         self.files: dict[str, BuiltFile] = {}
         self.linked: set[str] = set()
@@ -52,6 +57,7 @@ class Output:
         self.notes: list[str] = []
         self.counts: Counter[str] = Counter()
         self.refusals: list[Refusal] = []
+        self.remarks: list[Remark] = []
 
     def picture(self, path: str, pixels: Array | Image.Image, **facts: Fact) -> None:
         """Write a picture as PNG with the project's fixed settings.
@@ -63,7 +69,7 @@ class Output:
         """
         target = self._claim(path)
         encoded, digests = encode_picture(pixels)
-        target.write_bytes(encoded)
+        _write(target, encoded)
         form: dict[str, Fact] = {"mode": digests.mode, "width": digests.width, "height": digests.height}
         self._add(path, len(encoded), digests.sha256, digests.content, form | facts)
 
@@ -80,7 +86,7 @@ class Output:
                 f"{self._where}: {path}", f"cannot be decoded ({why_not(error)})", "Get an undamaged copy"
             ) from error
         target = self._claim(path)
-        target.write_bytes(content)
+        _write(target, content)
         self._add(path, len(content), sha256_bytes(content), digest, facts)
 
     def file(self, path: str, original: Path, **facts: Fact) -> None:
@@ -117,9 +123,9 @@ class Output:
         form = {name: known.facts[name] for name in ("mode", "width", "height") if name in known.facts}
         target = self._claim(path)
         try:
-            os.link(self._folder / first, target)
+            os.link(f"{self._folder}/{first}", target)
         except OSError:
-            shutil.copyfile(self._folder / first, target)
+            shutil.copyfile(f"{self._folder}/{first}", target)
         self._add(path, known.bytes, known.sha256, known.content, form | facts)
 
     def link(self, path: str, original: Path, facts: Mapping[str, Fact], sha256: str, content: str, size: int) -> None:
@@ -149,9 +155,24 @@ class Output:
         """Write a list, one entry a line (UTF-8, LF): a selection, say."""
         self.content(path, "".join(f"{line}\n" for line in lines).encode(), **facts)
 
-    def refuse(self, error: MedhebError) -> None:
-        """Leave out one case, file or row, with the reason; the others go on."""
-        self.refusals.append(Refusal(where=str(error.where), fault=error.fault, remedy=error.remedy))
+    def refuse(self, error: MedhebError, lost: str | None = None) -> None:
+        """Leave out one case, file or row, with the reason; the others go on.
+
+        Args:
+            error: the reason.
+            lost: what alone is left out, if the rest of ``error.where`` is built: ``its X-ray``.
+        """
+        self.refusals.append(Refusal(where=str(error.where), fault=error.fault, remedy=error.remedy, lost=lost))
+
+    def remark(self, where: str, oddity: str, done: str) -> None:
+        """List a case that is built although something about it is odd.
+
+        Args:
+            where: its file.
+            oddity: what is odd, in the words of a fault.
+            done: what was made of it, a sentence without its full stop.
+        """
+        self.remarks.append(Remark(where=where, oddity=oddity, done=done))
 
     def note(self, text: str) -> None:
         """Say once what was skipped or is thin, in words for the report: counts, no identifiers."""
@@ -165,26 +186,28 @@ class Output:
     def discard(self) -> None:
         """Remove what was written, because its unit failed half-way. What is only linked is the user's own."""
         for path in self.files.keys() - self.linked:
-            (self._folder / path).unlink(missing_ok=True)
+            Path(self._folder, path).unlink(missing_ok=True)
         self.files.clear()
         self.linked.clear()
         self.counts.clear()
+        self.remarks.clear()
 
-    def _claim(self, path: str) -> Path:
+    def _claim(self, path: str) -> str:
+        """The place of a file, with its folder made and nothing there. As text: it is asked for millions of files."""
         if path in self.files:
             raise self._twice(path)
         try:
             check_relative(path)
         except ValueError as error:
             raise MedhebError(f"{self._where}: {path!r}", f"is not {error}", "Mend the recipe or the source") from error
-        target = self._folder / path
+        target = f"{self._folder}/{path}"
         folder = path.rpartition("/")[0]
         if folder not in self._folders:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            Path(self._folder, folder).mkdir(parents=True, exist_ok=True)
             self._folders.add(folder)
         # An attempt that was cut off may have left a hard link to an original there: never write through it.
         if os.path.lexists(target):
-            target.unlink()
+            os.unlink(target)  # noqa: PTH108
         return target
 
     def _twice(self, path: str) -> MedhebError:

@@ -15,18 +15,11 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from medheb.build.faults import claimed_twice, require_use, walk
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    Window,
-    claimed_twice,
-    facts_of,
-    open_volume,
-    require_use,
-    walk,
-    write_ct,
-)
+from medheb.build.slices import Window, facts_of, open_volume, write_ct
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.build.volume_texts import built_volumes, region_reports, table_questions, write_records
@@ -70,18 +63,19 @@ class Options(Strict):
     questions: dict[str, Question]
 
 
-def _root(source: Source, options: Options) -> Path:
-    """The folder that holds the volumes' folders."""
-    return source.folder_with(*(part.volumes for part in options.parts.values()))
+def _parts(source: Source, options: Options) -> list[tuple[str, Part, Path]]:
+    """Splits that are there, each with the folder of its volumes."""
+    there = source.parts(*(part.volumes for part in options.parts.values()))
+    return [
+        (split, part, there[part.volumes]) for split, part in sorted(options.parts.items()) if part.volumes in there
+    ]
 
 
 def units(source: Source) -> Sequence[Unit]:
     """A folder with a first reconstruction a unit."""
-    options = source.options(Options)
-    root = _root(source, options)
     found: list[Unit] = []
-    for split, part in sorted(options.parts.items()):
-        found += _folders(split, root / part.volumes)
+    for split, _, volumes in _parts(source, source.options(Options)):
+        found += _folders(split, volumes)
     return found
 
 
@@ -124,8 +118,7 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Lists, counts, reports and questions."""
     finish_slices(source, files, out)
     options, built = source.options(Options), built_volumes(files, "study")
-    root = _root(source, options)
-    tables = [root / part.tables for part in options.parts.values() if (root / part.volumes).is_dir()]
+    tables = [volumes.parent / part.tables for _, part, volumes in _parts(source, options)]
     reports = [table.with_name(table.name + options.reports) for table in tables]
     write_records(out, "reports.jsonl", "reports", reports, lambda path: region_reports(path, built))
     for kind, own in options.questions.items():

@@ -45,9 +45,11 @@ class Recipe:
         finish: called once with all files in path order; writes lists and tables over the whole source.
         links: called with the benchmark folder and the staging folder before the rename, for sources whose files
             stay where they are.
+        ready: called once before units are built in this process; refuses what no unit of the build could do here.
     """
 
     build: Callable[[Source, Unit, Output], None]
     units: Callable[[Source], Sequence[Unit]] = one_unit
     finish: Callable[[Source, Sequence[BuiltFile], Output], None] | None = None
     links: Callable[[Source, Path, Path], None] | None = None
+    ready: Callable[[Source], None] | None = None

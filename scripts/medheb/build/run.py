@@ -6,17 +6,27 @@ import logging
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from medheb.build.inventory import BuiltFile, Inventory, Refusal, read_inventory, write_inventory
+from medheb.build.inventory import (
+    BuiltFile,
+    Inventory,
+    Refusal,
+    Remark,
+    read_header,
+    read_inventory,
+    write_inventory,
+)
 from medheb.build.output import Output
 from medheb.build.places import link_places
 from medheb.build.recipe import Recipe
 from medheb.build.registry import entry_of, recipe_of
+from medheb.build.rights import is_folder, is_there
 from medheb.build.source import Projector, ProtocolName, Source
-from medheb.build.work import MARKERS, Shard, do_units, shown, sorted_units
+from medheb.build.telling import kinds_of, totals
+from medheb.build.work import MARKERS, Shard, do_units, shown, sorted_units, unreadable
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
@@ -29,9 +39,14 @@ from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 
 log = logging.getLogger("medheb.build")
-PLAIN_NAMES = frozenset(
-    {"DICOM", "JPEG", "PNG", "TIFF", "CSV", "JSON", "HU", "8-bit"}
-)  # words of faults, never of data
+
+
+class NothingBuiltError(MedhebError):
+    """A build that gave no file at all; ``refusals`` say why."""
+
+    def __init__(self, where: str, fault: str, remedy: str, refusals: Sequence[Refusal]) -> None:
+        super().__init__(where, fault, remedy)
+        self.refusals = tuple(refusals)
 
 
 @dataclass(frozen=True)
@@ -81,14 +96,16 @@ def build_images(run: Run, dataset_id: str, workers: int = 1) -> Status:
     dataset = _selected(run, dataset_id)
     status = _readable(run, dataset)
     inventory_path = run.layout.inventory(dataset.images, dataset_id)
+    refusals: tuple[Refusal, ...] = ()
     if status.ok:
         try:
             return build(_build_of(run, dataset), workers)
         except MedhebError as error:
             status = status_of(error, f"build {dataset_id}")
+            refusals = error.refusals if isinstance(error, NothingBuiltError) else ()
     log.warning("build %s: %s: %s. %s", dataset_id, status.state, status.reason, status.remedy)
     with atomic_folder(inventory_path.parent) as staging:
-        write_inventory(staging / inventory_path.name, _inventory(dataset, None, status))
+        write_inventory(staging / inventory_path.name, _inventory(dataset, None, status, refusals=refusals))
     return status
 
 
@@ -112,7 +129,6 @@ def build_shard(run: Run, dataset_id: str, shard: Shard, receipt: Path, workers:
         made = _build_of(run, dataset)
         try:
             recipe = recipe_of(dataset)
-            made.staging.mkdir(parents=True, exist_ok=True)
             mine = shard.of(sorted_units(recipe, made.source))
             for result in do_units(recipe, made.source, mine, made.staging, workers):
                 units, files, refused = units + 1, files + len(result.files), refused + len(result.refusals)
@@ -146,15 +162,28 @@ def build_from(
         others: roots of required sources and further projects, where they do not lie in ``files``.
 
     Raises:
-        MedhebError: the folder is not this source's, or nothing of it could be built.
+        MedhebError: the folder is not this source's, or nothing of it could be built. The inventory names what was
+            refused then, unless an earlier build is there, which stays.
     """
-    if not files.is_dir():
+    if not is_folder(files):
         raise MedhebError(files, "is not a folder", "Give the folder of the download with --source")
     made = Build(Source(dataset, files, protocol, projector, seed=Config().seed, others=others or {}), benchmark)
-    status = build(made, workers)
-    if not status.ok:
-        raise MedhebError(dataset.id, status.reason, status.remedy)
+    try:
+        build(made, workers)
+    except NothingBuiltError as error:
+        raise MedhebError(error.where, error.fault, _list_failure(made, error)) from error
     return read_inventory(made.inventory)
+
+
+def _list_failure(made: Build, error: NothingBuiltError) -> str:
+    """Leave an inventory of what was refused; the error's remedy, and where that inventory is."""
+    if is_there(made.inventory) and read_header(made.inventory).status.ok:
+        return f"{error.remedy}. The earlier build in {made.target} stays; a build into an empty --out lists all faults"
+    status = status_of(error, f"build {made.source.dataset.id}")
+    with atomic_folder(made.target) as staging:
+        inventory = _inventory(made.source.dataset, None, status, refusals=error.refusals)
+        write_inventory(staging / made.inventory.name, inventory)
+    return f"{error.remedy}. {made.inventory} lists all that was refused"
 
 
 def build(made: Build, workers: int = 1) -> Status:
@@ -165,13 +194,13 @@ def build(made: Build, workers: int = 1) -> Status:
     """
     source, staging = made.source, made.staging
     recipe = recipe_of(source.dataset)
-    _remove_leftovers(made.target, staging)
-    staging.mkdir(parents=True, exist_ok=True)
     units = sorted_units(recipe, source)
+    _remove_leftovers(made.target, staging)
     files: dict[str, BuiltFile] = {}
     notes: list[str] = []
     counts: Counter[str] = Counter()
     refusals: list[Refusal] = []
+    remarks: list[Remark] = []
     for result in do_units(recipe, source, units, staging, workers):
         for file in result.files:
             if file.path in files and files[file.path].content != file.content:
@@ -184,6 +213,7 @@ def build(made: Build, workers: int = 1) -> Status:
         counts.update(result.counts)
         notes += [note for note in result.notes if note not in notes]
         refusals += result.refusals
+        remarks += result.remarks
     if not files:
         # Otherwise a mended source would meet the markers of its old refusals.
         shutil.rmtree(staging)
@@ -191,52 +221,52 @@ def build(made: Build, workers: int = 1) -> Status:
     ordered = [files[path] for path in sorted(files, key=str.encode)]
     last = Output(staging, source.dataset.id)
     if recipe.finish:
-        recipe.finish(source, ordered, last)
+        try:
+            recipe.finish(source, ordered, last)
+        except OSError as error:
+            raise unreadable(error, source.dataset.id) from error
     notes += [f"{number:,} {phrase}" for phrase, number in sorted((counts + last.counts).items())]
-    if refusals:
-        notes.append(f"{len(refusals)} cases, files or rows could not be used; the inventory names each")
+    refusals += last.refusals
+    notes += totals(refusals, [*remarks, *last.remarks])
     everything = sorted([*ordered, *last.files.values()], key=lambda file: file.path.encode())
-    _finish(made, recipe, everything, [*notes, *last.notes], [*refusals, *last.refusals])
+    inventory = _inventory(
+        source.dataset,
+        source.protocol if entry_of(source.dataset).follows_protocol else None,
+        OK,
+        tuple(everything),
+        (*notes, *last.notes),
+        tuple(refusals),
+        (*remarks, *last.remarks),
+    )
+    _finish(made, recipe, inventory)
     log.info("build %s: %d files in %s, %d refused", source.dataset.id, len(everything), made.target, len(refusals))
     return OK
 
 
-def general(fault: str) -> str:
-    """The part of a fault that says nothing of the data: its first words, up to a name, number or quotation."""
-    kept = []
-    for word in fault.split():
-        bare = word.strip(",;")
-        if not (bare in PLAIN_NAMES or (bare.isalpha() and bare.islower())):
-            break
-        kept.append(word)
-    return " ".join(kept).rstrip(",;") if len(kept) > 1 else "another fault"
-
-
-def _nothing(source: Source, refusals: list[Refusal]) -> MedhebError:
+def _nothing(source: Source, refusals: list[Refusal]) -> NothingBuiltError:
     """Why a build gave no file at all."""
+    name = source.dataset.id
     if not refusals:
-        return MedhebError(source.dataset.id, "gave no files", "Check recipe.options: nothing passed its limits")
+        remedy = "Check recipe.options: nothing passed its limits"
+        return NothingBuiltError(name, "gave no files", remedy, refusals)
     if not source.dataset.show_content:
-        (commonest, count) = Counter(general(refusal.fault) for refusal in refusals).most_common(1)[0]
-        of_all = f"{count} of {len(refusals)} that cannot be used (its terms forbid to name them)"
-        fault = f"gave no files; {of_all}: {commonest}"
-        return MedhebError(source.dataset.id, fault, "Check that the folder is whole and is the source's own")
+        of_all = f"{len(refusals)} could not be used (its terms forbid to name them here)"
+        fault = f"gave no files; {of_all}: {kinds_of(refusals)}"
+        return NothingBuiltError(name, fault, "Check that the folder is whole and is the source's own", refusals)
     first, more = refusals[0], len(refusals) - 1
-    return MedhebError(first.where, first.fault + (f" (and {more} more that are no use)" if more else ""), first.remedy)
+    fault = first.fault + (f" (and {more} more that are no use)" if more else "")
+    return NothingBuiltError(first.where, fault, first.remedy, refusals)
 
 
-def _finish(made: Build, recipe: Recipe, files: list[BuiltFile], notes: list[str], refusals: list[Refusal]) -> None:
+def _finish(made: Build, recipe: Recipe, inventory: Inventory) -> None:
     """Leave exactly the listed files in the staging folder, write the inventory, rename."""
     staging, dataset = made.staging, made.source.dataset
-    listed = {file.path for file in files}
+    listed = {file.path for file in inventory.files}
     _remove_unlisted(staging, listed)
-    protocol = made.source.protocol if entry_of(dataset).follows_protocol else None
     if recipe.links:
         recipe.links(made.source, made.benchmark, staging)
-    write_inventory(
-        staging / made.inventory.name,
-        _inventory(dataset, protocol, OK, tuple(files), tuple(notes), tuple(refusals), _links_of(staging)),
-    )
+    whole = inventory.model_copy(update={"links": _links_of(staging)})
+    write_inventory(staging / made.inventory.name, whole)
     link_places(made.benchmark, dataset, listed)
     shutil.rmtree(staging / MARKERS)
     # One flush for all: a flush for each of a hundred thousand small files would cost hours on a network disk.
@@ -300,7 +330,7 @@ def _inventory(
     files: tuple[BuiltFile, ...] = (),
     notes: tuple[str, ...] = (),
     refusals: tuple[Refusal, ...] = (),
-    links: Mapping[str, str] | None = None,
+    remarks: tuple[Remark, ...] = (),
 ) -> Inventory:
     return Inventory(
         dataset=dataset.id,
@@ -312,7 +342,7 @@ def _inventory(
         files=files,
         notes=notes,
         refusals=refusals,
-        links=dict(links or {}),
+        remarks=remarks,
     )
 
 

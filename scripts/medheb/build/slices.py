@@ -7,19 +7,18 @@ of it, as the paper says; so registered volumes of a case show the same levels.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
+from medheb.build.faults import claimed_twice
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
-from medheb.build.recipe import Unit
+from medheb.build.rights import children, is_there
 from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.imaging.axial import AxialSlices, Each, is_sheared
@@ -70,70 +69,6 @@ class MrRule(Strict):
         return listed_indices(informative, total, SLOTS, "round" if self.sampling == "listed" else "floor")
 
 
-@dataclass(frozen=True)
-class Fault:
-    """Data of a unit that is known to be no use before anything is read; building it refuses it."""
-
-    where: str
-    fault: str
-    remedy: str
-
-
-def require_use(unit: Unit) -> Any:
-    """The unit's data.
-
-    Raises:
-        MedhebError: they are a :class:`Fault`.
-    """
-    if isinstance(unit.data, Fault):
-        raise MedhebError(unit.data.where, unit.data.fault, unit.data.remedy)
-    return unit.data
-
-
-def children(folder: Path) -> list[Path]:
-    """Entries of a folder by name, hidden ones left out.
-
-    Raises:
-        MedhebError: it cannot be listed.
-    """
-    try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    except OSError as error:
-        raise MedhebError(folder, f"cannot be listed ({error.strerror})", "Mend its permissions") from error
-
-
-def folders_in(folder: Path) -> list[Path]:
-    """Folders in a folder by name."""
-    return [path for path in children(folder) if path.is_dir()]
-
-
-def walk(top: Path, faults: list[Unit]) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """A folder and all below it: path, names of folders, names of files, both sorted; hidden ones left out.
-
-    The list of folders may be shortened by the caller. Nothing comes of a top that is not there.
-
-    Args:
-        top: where to start.
-        faults: receives a unit for every folder that cannot be listed.
-    """
-
-    def unreadable(error: OSError) -> None:
-        where = os.fspath(error.filename)
-        fault = Fault(where, f"cannot be listed ({error.strerror})", "Mend its permissions")
-        faults.append(Unit(f"folder {os.path.relpath(where, top.parent)}", fault))
-
-    for folder, names, files in os.walk(top, onerror=unreadable if top.exists() else None):
-        names[:] = sorted(name for name in names if not name.startswith("."))
-        yield Path(folder), names, sorted(name for name in files if not name.startswith("."))
-
-
-def claimed_twice(case: str, paths: Sequence[Path]) -> Fault:
-    """Several files that claim one case."""
-    together = paths[0].parent == paths[1].parent
-    named = " and ".join(path.name if together else str(path) for path in sorted(paths)[:2])
-    return Fault(str(paths[0].parent), f"holds more than one file for {case}: {named}", "Remove all but the right one")
-
-
 def file_with_ending(source: Source, case: Path, ending: str) -> Path:
     """The one file of a case folder whose name ends so; ``release`` takes the first of several, as published.
 
@@ -155,7 +90,7 @@ def open_volume(path: Path) -> StoredVolume:
     Raises:
         MedhebError: see the readers.
     """
-    if not path.exists():
+    if not is_there(path):
         raise MedhebError(path, "is missing", "Complete the copy; the other files are built")
     return open_nrrd(path) if path.name.endswith(".nrrd") else open_nifti(path)
 
@@ -175,6 +110,28 @@ def facts_of(slices: AxialSlices, path: Path, depth: int = 2) -> dict[str, Fact]
         "transform": slices.transform,
         "slices": slices.count,
     }
+
+
+def remark_odd(out: Output, slices: AxialSlices) -> None:
+    """List the volume if its header or its number of slices is odd, and what was made of it.
+
+    What makes a volume of no use is refused where it is met; these are built, as the published scripts build them.
+    """
+    volume, as_stored = slices.volume, slices.transform.startswith("as stored")
+    how = (
+        "Its slices are cut as stored" if as_stored else "Its axes are taken to be those of the source's other volumes"
+    )
+    if volume.affine is None:
+        out.remark(volume.where, "has a damaged orientation matrix", how)
+    elif not volume.oriented:
+        out.remark(volume.where, "does not say how it lies", how)
+    elif is_sheared(volume.affine):
+        out.remark(
+            volume.where, "has a sheared grid, as a tilted gantry leaves it", "Its slices are cut along the grid"
+        )
+    if slices.count < SLOTS:
+        words = f"has fewer slices than pictures, {slices.count} for {SLOTS}"
+        out.remark(volume.where, words, "Some pictures show the same slice")
 
 
 def write_slices(
@@ -243,6 +200,7 @@ def write_ct(
     fault = check.mistake(intercepts) or (None if source.release else check.fault())
     if fault:
         raise MedhebError(slices.volume.where, fault, REMEDY)
+    remark_odd(out, slices)
 
 
 def write_mr(source: Source, out: Output, folder: str, slices: AxialSlices, rule: MrRule, facts: Facts) -> None:
@@ -275,14 +233,29 @@ def write_mr(source: Source, out: Output, folder: str, slices: AxialSlices, rule
     ends = f"{grey.low:g} to {grey.high:g}" if grey else "none"
     own: Facts = {**facts, "window": f"percentiles {rule.lower:g}-{rule.upper:g}: {ends}"}
     write_slices(out, folder, slices, indices, lambda plane: normalised(plane, grey), own)
+    remark_odd(out, slices)
 
 
-def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
-    """Lists of the cases of each split, and counts of what is odd about the volumes."""
+def finish(source: Source, files: Sequence[BuiltFile], out: Output, together: frozenset[str] = frozenset()) -> None:
+    """Lists of the cases of each split, and counts of what is odd about the volumes.
+
+    Args:
+        source: of the build.
+        files: of all units.
+        out: of the source's last step.
+        together: modalities that a case of a paired source needs: one that lacks any of them is in no list.
+    """
     first = {file.facts["case"]: file.facts for file in files if file.facts.get("kind") == "slice"}
+    modalities: dict[str, set[str]] = {}
+    for facts in first.values():
+        modalities.setdefault(_study(facts), set()).add(str(facts["modality"]))
+    alone = {study for study, own in modalities.items() if not together <= own}
+    if alone:
+        out.note(f"{len(alone)} cases lack one of {', '.join(sorted(together))}, so no list has them")
     splits: dict[str, set[str]] = {}
     for facts in first.values():
-        splits.setdefault(str(facts.get("split") or "all"), set()).add(str(facts.get("study") or facts["case"]))
+        if _study(facts) not in alone:
+            splits.setdefault(str(facts.get("split") or "all"), set()).add(_study(facts))
     for split, studies in sorted(splits.items()):
         listed = sorted(studies, key=_by_numbers)
         out.lines(f"selection/{split}.txt", listed, kind="selection", split=None if split == "all" else split)
@@ -294,6 +267,11 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     for words, count in odd.items():
         if count:
             out.note(f"{count} of {len(first)} volumes have {words}")
+
+
+def _study(facts: Facts) -> str:
+    """Name that the volumes of one case share."""
+    return str(facts.get("study") or facts["case"])
 
 
 def _by_numbers(name: str) -> list[tuple[int, str]]:

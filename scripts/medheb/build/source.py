@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import ValidationError
 
+from medheb.build.rights import is_folder, is_there
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import ModelT, describe_faults
 from medheb.manifest.dataset import Dataset
@@ -61,10 +62,10 @@ class Source:
         """A file or folder at a fixed place of the source.
 
         Raises:
-            MedhebError: it is not there.
+            MedhebError: it is not there, or its folder may not be entered.
         """
         path = self.files / relative
-        if not path.exists():
+        if not is_there(path):
             raise MedhebError(path, "is missing from the unpacked source", "Fetch the source again, or mend unpack")
         return path
 
@@ -81,7 +82,8 @@ class Source:
             MedhebError: no folder has one, or two on the same level do.
         """
         top = among or self.files
-        found = self.folders_with(*markers, among=among)
+        denied: list[Path] = []
+        found = self.folders_with(*markers, among=among, denied=denied)
         if len(found) > 1:
             names = f"{found[0].relative_to(top)} and {found[1].relative_to(top)}"
             raise MedhebError(
@@ -89,21 +91,57 @@ class Source:
             )
         if found:
             return found[0]
-        raise MedhebError(
-            top,
-            f"holds no {' or '.join(markers)}, not even {SEARCH_DEPTH} folders down",
-            f"Give the folder of {self.dataset.title} as its host lays it out, or a parent of it",
-        )
+        fault = f"holds no {' or '.join(markers)}, not even {SEARCH_DEPTH} folders down"
+        if denied:
+            # Further down, names of folders are names of cases in some sources.
+            near = denied[0] == top or denied[0].parent == top
+            first = f", the first is {denied[0]}" if self.dataset.show_content or near else ""
+            fault += f", and folders that this user may not read: {len(denied)}{first}"
+            raise MedhebError(top, fault, "Mend their permissions, or give another folder")
+        title = self.dataset.title
+        raise MedhebError(top, fault, f"Give the folder of {title} as its host lays it out, or a parent of it")
 
-    def folders_with(self, *markers: str, among: Path | None = None) -> list[Path]:
-        """All folders of :func:`folder_with` on the highest level that has one, sorted; empty if there is none."""
-        for level in _levels(among or self.files):
-            # os.path.exists is False, and no error, in a folder without rights.
-            found = [
-                folder
-                for folder in level
-                if any(os.path.exists(folder / marker) for marker in markers)  # noqa: PTH110
-            ]
+    def find(self, *names: str, among: Path | None = None) -> Path:
+        """The first of ``names`` that lies in the folder of :meth:`folder_with`.
+
+        Raises:
+            MedhebError: as :meth:`folder_with`.
+        """
+        folder = self.folder_with(*names, among=among)
+        return next(folder / name for name in names if is_there(folder / name))
+
+    def parts(self, *names: str) -> dict[str, Path]:
+        """Folders of a source's parts by name, those that are there; ``files`` itself may be one of them.
+
+        Raises:
+            MedhebError: none is there, or as :meth:`folder_with`.
+        """
+        try:
+            folder = self.folder_with(*names)
+        except MedhebError:
+            own = self.files.absolute()
+            if own.name not in names:
+                raise
+            return {own.name: own}
+        return {name: folder / name for name in names if is_folder(folder / name)}
+
+    def folders_with(self, *markers: str, among: Path | None = None, denied: list[Path] | None = None) -> list[Path]:
+        """All folders of :func:`folder_with` on the highest level that has one, sorted; empty if there is none.
+
+        Args:
+            markers: as there.
+            among: as there.
+            denied: receives folders that may not be read; they hide nothing else.
+        """
+        denied = [] if denied is None else denied
+        for level in _levels(among or self.files, denied):
+            found = []
+            for folder in level:
+                try:
+                    if any(is_there(folder / marker) for marker in markers):
+                        found.append(folder)
+                except MedhebError as error:
+                    denied.append(Path(error.where))
             if found:
                 return found
         return []
@@ -116,8 +154,13 @@ class Source:
         return self.others.get(name, self.files)
 
 
-def _levels(top: Path) -> Iterator[list[Path]]:
-    """Folders by their distance from ``top``, each level sorted; links to folders are followed once."""
+def _levels(top: Path, denied: list[Path]) -> Iterator[list[Path]]:
+    """Folders by their distance from ``top``, each level sorted; links to folders are followed once.
+
+    Args:
+        top: where to start.
+        denied: receives folders that cannot be listed.
+    """
     level = [top]
     for _ in range(SEARCH_DEPTH + 1):
         yield level
@@ -127,5 +170,6 @@ def _levels(top: Path) -> Iterator[list[Path]]:
                 with os.scandir(folder) as entries:
                     below += [Path(entry.path) for entry in entries if entry.is_dir()]
             except OSError:
-                continue
+                if folder not in denied:
+                    denied.append(folder)
         level = sorted(below)

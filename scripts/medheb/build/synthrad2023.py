@@ -8,25 +8,14 @@ its CT is not public, so the published split is unknown.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+from medheb.build.faults import claimed_twice, folders_or_faults, require_use
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.slices import (
-    Fault,
-    MrRule,
-    Window,
-    axial_slices,
-    facts_of,
-    folders_in,
-    open_volume,
-    require_use,
-    write_ct,
-    write_mr,
-)
+from medheb.build.slices import MrRule, Window, axial_slices, facts_of, open_volume, write_ct, write_mr
 from medheb.build.slices import finish as finish_slices
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split
@@ -63,20 +52,24 @@ class Options(Strict):
 def units(source: Source) -> Sequence[Unit]:
     """A volume a unit; regions share their output folders, so one id in two of them is refused."""
     options = source.options(Options)
-    root = source.folder_with(*options.regions)
+    faults: list[Unit] = []
     cases = [
         (region, case)
-        for region in sorted(options.regions)
-        if (root / region).is_dir()
-        for case in folders_in(root / region)
+        for region, folder in sorted(source.parts(*options.regions).items())
+        for case in folders_or_faults(folder, faults)
         if case.name not in options.not_cases
     ]
-    times = Counter(case.name for _, case in cases)
-    twice = Fault(str(root), "holds a case in two regions", "Remove one of them")
+    claims: dict[str, list[Path]] = {}
+    for _, case in cases:
+        claims.setdefault(case.name, []).append(case)
+    twice = {name: claimed_twice(f"the case {name}", paths) for name, paths in claims.items() if len(paths) > 1}
     return [
-        Unit(f"{region} {case.name} {file}", twice if times[case.name] > 1 else (region, os.fspath(case / file)))
-        for region, case in cases
-        for file in (CT_FILE, MR_FILE)
+        *faults,
+        *(
+            Unit(f"{region} {case.name} {file}", twice.get(case.name, (region, os.fspath(case / file))))
+            for region, case in cases
+            for file in (CT_FILE, MR_FILE)
+        ),
     ]
 
 
@@ -109,7 +102,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
 
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Lists, counts, and that the split is ours."""
-    finish_slices(source, files, out)
+    finish_slices(source, files, out, frozenset({"CT", "MR"}))
     out.note(NOT_PUBLISHED)
 
 

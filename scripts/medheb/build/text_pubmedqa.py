@@ -39,8 +39,8 @@ def build(source: Source, _: Unit, out: Output) -> None:
         MedhebError: a file is missing or not as published.
     """
     options = source.options(Options)
-    path = source.folder_with(options.rows) / options.rows
-    listed = source.folder_with(options.test) / options.test
+    path = source.find(options.rows)
+    listed = source.find(options.test)
     rows, test = read_json_file(path), read_json_file(listed)
     for content, where in ((rows, path), (test, listed)):
         if not isinstance(content, dict) or not content:

@@ -14,6 +14,7 @@ from typing import Any
 
 from medheb.build.inventory import BuiltFile
 from medheb.build.output import Output
+from medheb.build.rights import is_file
 from medheb.build.tables import read_json_file, read_table
 from medheb.core.errors import MedhebError
 
@@ -68,16 +69,18 @@ def write_records(
         read: the records of a table.
     """
     rows: list[Record] = []
-    there = [table for table in tables if table.is_file()]
-    for table in there:
+    there = []
+    for table in tables:
         try:
-            rows += read(table)
+            if is_file(table):
+                there.append(table)
+                rows += read(table)
         except MedhebError as error:
             out.refuse(error)
     if rows:
         out.records(path, rows, kind=kind, language="en")
     note = f"the copy has no table of {kind}, so there are no records of them"
-    if not there and note not in out.notes:
+    if not there and not out.refusals and note not in out.notes:
         out.note(note)
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from medheb.build.inventory import BuiltFile, Refusal
+from medheb.build.inventory import BuiltFile, Refusal, Remark
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
@@ -40,6 +40,7 @@ class UnitResult(Strict):
     notes: tuple[str, ...]
     counts: dict[str, int]
     refusals: tuple[Refusal, ...]
+    remarks: tuple[Remark, ...]
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,13 @@ def sorted_units(recipe: Recipe, source: Source) -> list[Unit]:
     """All units of a source by name.
 
     Raises:
-        MedhebError: none, or two of one name.
+        MedhebError: none, two of one name, or a folder that may not be read.
     """
-    units = sorted(recipe.units(source), key=lambda unit: unit.name.encode("utf-8", "surrogateescape"))
+    try:
+        found = recipe.units(source)
+    except OSError as error:
+        raise unreadable(error, source.dataset.id) from error
+    units = sorted(found, key=lambda unit: unit.name.encode("utf-8", "surrogateescape"))
     for unit, following in pairwise(units):
         if unit.name == following.name:
             raise MedhebError(
@@ -78,17 +83,27 @@ def sorted_units(recipe: Recipe, source: Source) -> list[Unit]:
     return units
 
 
+def unreadable(error: OSError, where: str) -> MedhebError:
+    """A refusal of the operating system in our words; it names the file or folder."""
+    fault = f"cannot be read ({error.strerror or error})"
+    return MedhebError(error.filename or where, fault, "Mend the file or its rights")
+
+
 def do_units(
     recipe: Recipe, source: Source, units: Sequence[Unit], staging: Path, workers: int
 ) -> Iterator[UnitResult]:
     """Build what lacks a marker, then yield the results of ``units`` in their order.
 
     Raises:
+        MedhebError: something that all units need is not there.
         OSError: the disk is full.
     """
     missing = [unit for unit in units if read_marker(staging, unit) is None]
     if len(missing) < len(units):
         log.info("build %s: %d of %d units are there already", source.dataset.id, len(units) - len(missing), len(units))
+    if missing and recipe.ready:
+        recipe.ready(source)
+    staging.mkdir(parents=True, exist_ok=True)
     _build_all(recipe, source, missing, staging, workers)
     for unit in units:
         result = read_marker(staging, unit)
@@ -132,8 +147,7 @@ def _build_one(recipe: Recipe, source: Source, unit: Unit, staging: Path) -> str
         output.discard()
         if error.errno in FULL_DISK:
             raise
-        where = error.filename or f"{source.dataset.id}: {unit.name}"
-        output.refuse(MedhebError(where, f"cannot be read ({error.strerror or error})", "Mend the file or its rights"))
+        output.refuse(unreadable(error, f"{source.dataset.id}: {unit.name}"))
     if source.dataset.show_content:
         for refusal in output.refusals:
             # Only the inventory names cases: a log may be passed on.
@@ -145,6 +159,7 @@ def _build_one(recipe: Recipe, source: Source, unit: Unit, staging: Path) -> str
         notes=tuple(output.notes),
         counts=dict(output.counts),
         refusals=tuple(output.refusals),
+        remarks=tuple(output.remarks),
     )
     write_bytes(marker_path(staging, unit), result.model_dump_json().encode())
     return unit.name

@@ -9,7 +9,7 @@ import numpy as np
 
 from medheb.imaging.drr.beam import DEFAULT_SPECTRUM
 from medheb.imaging.drr.cone import areal_density
-from medheb.imaging.drr.deepdrr_runner import project_deepdrr
+from medheb.imaging.drr.deepdrr_runner import DeepdrrError, project_deepdrr
 from medheb.imaging.drr.geometry import Geometry, View
 from medheb.imaging.drr.normalise import neglog
 from medheb.imaging.drr.preparation import Float32
@@ -85,6 +85,21 @@ def selftest(python: str | None = None) -> list[Agreement]:
         DeepdrrError: with the reason.
     """
     return [agreement(small_body(), small_geometry(view), python) for view in VIEWS]
+
+
+def require_usable(python: str | None = None) -> None:
+    """Refuse DeepDRR where its self-test fails, before hours of work that need it.
+
+    Raises:
+        DeepdrrError: why it is not usable here.
+    """
+    where = "X-ray projector deepdrr"
+    try:
+        found = selftest(python)
+    except DeepdrrError as error:
+        raise DeepdrrError(where, error.stage, error.fault) from error
+    if not all(view.within(SELFTEST_MEAN_LEVELS) for view in found):
+        raise DeepdrrError(where, "projection", "its self-test shows other pictures than those of cone")
 
 
 def parity(volume: Volume | None, pixels: int, python: str | None = None) -> list[tuple[str, Agreement]]:
