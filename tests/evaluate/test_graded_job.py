@@ -10,7 +10,8 @@ import pytest
 
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status, write_status
-from medheb.evaluate.graded import evaluate_graded, relation_digest
+from medheb.evaluate.graded import evaluate_graded
+from medheb.evaluate.graded_gains import relation_digest
 from medheb.evaluate.graded_ranking import GRADED_METRICS
 from medheb.evaluate.graded_score import PER_QUERY_COLUMNS, GradedScore, read_graded_score
 from medheb.index.records import read_records

@@ -5,6 +5,7 @@ Numbers are drawn from a seed; they look like a benchmark's, and belong to no mo
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -20,10 +21,14 @@ from medheb.core.digests import json_digest, sha256_file
 from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.core.status import OK, Status, write_status
+from medheb.evaluate.graded_gains import relation_digest
+from medheb.evaluate.graded_ranking import GRADED_METRICS
+from medheb.evaluate.graded_score import GradedScore, write_graded
 from medheb.evaluate.score import METRICS, PER_QUERY_COLUMNS, TOP, Metric, Score, write_score
 from medheb.index.records import as_json, read_records
 from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
+from medheb.manifest.graded import Graded
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.manifest.protocol import Protocol
@@ -113,6 +118,15 @@ def task(key: str, family: str, sources: Sequence[str], **changes: Any) -> Task:
     return Task.model_validate(fields | changes)
 
 
+RELATIONS = {
+    "sides": {
+        "kind": "groups",
+        "note": "made up",
+        "classes": ["left kidney", "right kidney", "liver"],
+        "groups": [{"gain": 0.5, "classes": ["left kidney", "right kidney"]}],
+    },
+    "findings": {"kind": "overlap", "fact": "findings", "hit": "any", "note": "made up", "classes": ["one", "other"]},
+}
 MODELS = (
     model("efficient", "EfficientNet-Lite0 + MiniLM", note="Its picture half has seen no medical picture."),
     model("dino", "DINOv2-small + MiniLM"),
@@ -130,7 +144,15 @@ def small_run(folder: Path, per_family: int = 1, **config: Any) -> Run:
         for family in FAMILIES
         for number in range(1, per_family + 1)
     ]
-    return run_of(folder, datasets.values(), tasks, MODELS, **config)
+    entries = [
+        {"key": f"graded_{item.task}", "aspect": aspect, "task": item.task, "relation": "sides"}
+        for item, aspect in zip(tasks, ("severity", "laterality", "severity", "cell-tissue"), strict=False)
+    ]
+    shared = task("graded_across", "image-image", ["alpha", "beta"], split="heldout")
+    entries.append({"key": "graded_across", "aspect": "cross-source", "relation": "findings", "row": shared})
+    graded = {"note": "Gains of a made-up rule.", "relations": RELATIONS, "entries": entries}
+    run = run_of(folder, datasets.values(), tasks, MODELS, **config)
+    return dataclasses.replace(run, graded=Graded.model_validate(graded))
 
 
 def run_of(folder: Path, datasets: Any, tasks: Any, models: Any, **config: Any) -> Run:
@@ -154,6 +176,29 @@ def fill(run: Run, queries: int = 24, side: int = 48, skills: Mapping[str, float
         records = task_json(run, item, queries)
         for key in run.models:
             score_cell(run, key, item, records, skills.get(key, 0.4))
+    for key in run.graded_entries:
+        for name in run.models:
+            graded_cell(run, name, key, 0.3 + 0.6 * skills.get(name, 0.4))
+
+
+def graded_cell(run: Run, name: str, key: str, value: float, **changes: Any) -> None:
+    """A graded score of a made-up model, ``value`` for every metric."""
+    entry = run.graded_entries[key]
+    assert run.graded is not None
+    metric = Metric(value=value, low=max(0.0, value - 0.05), high=min(1.0, value + 0.05), worst=value, chance=0.3)
+    fields: dict[str, Any] = {
+        "model": name,
+        "key": key,
+        "aspect": entry.aspect,
+        "task": entry.task or key,
+        "status": OK,
+        "protocol": run.protocol.name,
+        "rule": relation_digest(run.graded.relations[entry.relation]),
+        "task_digest": json_digest(key),
+        "queries": 24,
+        "metrics": dict.fromkeys(GRADED_METRICS, metric),
+    }
+    write_graded(run.layout.graded(name, key), GradedScore.model_validate(fields | changes))
 
 
 def pictures(run: Run, source: Dataset, side: int = 48) -> None:

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from medheb.core.errors import MedhebError
-from medheb.core.files import write_json
 from medheb.core.status import OK, Status
 from medheb.evaluate.score import METRICS, Metric, Score
 from medheb.manifest.config import Config
@@ -21,7 +20,7 @@ from medheb.manifest.load import Run, load_run
 from medheb.manifest.task import FAMILIES, Task
 from medheb.report.collect import Cell, Results, collect
 from medheb.report.exports import as_latex, as_markdown, export
-from medheb.report.graded import GradedScores, read_graded
+from medheb.report.graded import Graded
 from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, balance, long_table, paper_tables, wide_table
 from medheb.report.published import Published, load_published, published_of
@@ -89,7 +88,7 @@ def table(tables: list[PaperTable], number: str) -> pd.DataFrame:
 
 
 def test_published_tables_are_reproduced_from_published_inputs(full: Run, published: Published) -> None:
-    tables = paper_tables(from_published(full, published), published, {})
+    tables = paper_tables(from_published(full, published), published, Graded(full))
     for number, rows in (("4", 10 * 22), ("8", 10 * 11)):
         made = table(tables, number)
         assert len(made) == rows
@@ -122,7 +121,7 @@ def test_known_mismatch_of_the_paper_table_7_has_another_vqa_column_than_table_4
 
 def test_a_column_that_lacks_tasks_says_so_and_gives_no_difference(full: Run, published: Published) -> None:
     gone = next(task.task for task in full.tasks.values() if task.family == "vqa" and task.split == "id")
-    tables = paper_tables(from_published(full, published, without=(gone,)), published, {})
+    tables = paper_tables(from_published(full, published, without=(gone,)), published, Graded(full))
     four = table(tables, "4").set_index(["model", "metric", "column"])
     lacking = four.loc[("siglip", "hit@1", "vqa")]
     assert (lacking["tasks"], lacking["tasks_expected"]) == (10, 11)
@@ -140,7 +139,7 @@ def test_a_column_that_lacks_tasks_says_so_and_gives_no_difference(full: Run, pu
 def test_a_run_of_a_few_tasks_is_not_compared_with_means_over_all(full: Run, published: Published) -> None:
     few = {key: task for key, task in full.tasks.items() if task.family in {"region", "text-text"}}
     part = dataclasses.replace(full, tasks=few)
-    four = table(paper_tables(from_published_part(part, published), published, {}), "4")
+    four = table(paper_tables(from_published_part(part, published), published, Graded(part)), "4")
     compared = set(four[four["difference"].notna()]["column"])
     assert compared == {"region", "text-text"}
 
@@ -167,56 +166,21 @@ def test_models_of_the_paper_are_known_by_id_title_or_alias(published: Published
 
 
 def test_models_known_from_the_paper_only_are_listed_without_our_numbers(run: Run, published: Published) -> None:
-    rows = paper_tables(collect(run), published, {})[0].rows
+    rows = paper_tables(collect(run), published, Graded(run))[0].rows
     assert [row.in_run for row in rows] == [True] * 4 + [False] * 10
     assert [row.title for row in rows[-2:]] == ["MedEmb-2B", "MedEmb-8B"]
     assert all(math.isnan(cell.value) for row in rows[4:] for cell in row.cells)
-    shown = wide_table(paper_tables(collect(run), published, {})[0])
+    shown = wide_table(paper_tables(collect(run), published, Graded(run))[0])
     assert list(shown["Numbers"])[-1] == "published"
 
 
 def test_the_demo_has_no_published_numbers(run: Run) -> None:
     assert published_of(run) == Published()
-    assert long_table(paper_tables(collect(run), Published(), {})[0])["published"].isna().all()
-
-
-def test_graded_results_fill_tables_5_and_6(run: Run, published: Published) -> None:
-    fields = {"table": "5", "metric": "ndcg@5", "column": "severity", "value": 0.7, "queries": 40}
-    wide = {"table": "6", "metric": "ndcg@10", "column": "cross-source", "value": 0.5, "queries": 300}
-    content = GradedScores.model_validate({"model": "dino", "protocol": "corrected", "results": [fields, wide]})
-    path = run.layout.results / "scores" / "dino" / "graded.json"
-    write_json(path, content.model_dump())
-    tables = paper_tables(collect(run), published, read_graded(run))
-    five = table(tables, "5").set_index(["model", "column"])
-    assert five.loc[("dino", "severity")]["value"] == pytest.approx(70)
-    assert math.isnan(five.loc[("dino", "diagnosis")]["value"])
-    assert five.loc[("medemb_8b", "graded")]["published"] == 83.34
-    six = table(tables, "6").set_index(["model", "metric"])
-    assert six.loc[("dino", "ndcg@10")]["value"] == pytest.approx(50)
-    assert six.loc[("medemb_8b", "ndcg@5")]["published"] == 56.6
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"protocol": "release"}, "is for protocol 'release', not 'corrected'"),
-        ({"schema_version": 9}, "is for schema version 9, not 1"),
-        ({"model": "other"}, "is for model 'other', not 'dino'"),
-        ({"results": [{"table": "5", "metric": "ndcg@5", "column": "severity", "value": -1, "queries": 4}]}, "-1"),
-    ],
-)
-def test_graded_results_of_something_else_are_refused(run: Run, changes: dict[str, object], said: str) -> None:
-    content = GradedScores(model="dino", protocol="corrected", results=()).model_dump() | changes
-    path = run.layout.results / "scores" / "dino" / "graded.json"
-    write_json(path, content)
-    with pytest.raises(MedhebError, match=r"graded\.json") as caught:
-        read_graded(run)
-    assert said in str(caught.value)
-    assert "run the graded evaluation again" in str(caught.value)
+    assert long_table(paper_tables(collect(run), Published(), Graded(run))[0])["published"].isna().all()
 
 
 def test_exports_hold_the_same_numbers(full: Run, published: Published, tmp_path: Path) -> None:
-    made = paper_tables(from_published(full, published), published, {})[0]
+    made = paper_tables(from_published(full, published), published, Graded(full))[0]
     export(tmp_path, "table4", long_table(made), wide_table(made))
     csv, parquet = (
         pd.read_csv(tmp_path / "table4.csv", dtype={"table": str}),

@@ -23,7 +23,7 @@ from medheb.embed.inputs import RenderedTask, render_task
 from medheb.embed.receipt import read_receipt
 from medheb.embed.store import Store
 from medheb.embed.vectors import input_vectors
-from medheb.evaluate.graded_gains import Labels, counted_queries, gain_rule
+from medheb.evaluate.graded_gains import Labels, counted_queries, gain_rule, relation_digest
 from medheb.evaluate.graded_ranking import GRADED_METRICS, GradedRank, rank_graded
 from medheb.evaluate.graded_score import PER_QUERY_COLUMNS, GradedScore, write_graded
 from medheb.evaluate.metrics import interval
@@ -101,11 +101,6 @@ def evaluate_graded(run: Run, model_id: str, key: str) -> Status:
     seconds = round(time.monotonic() - started, 2)
     write_graded(run.layout.graded(model_id, key), score.model_copy(update={"seconds": seconds}))
     return score.status
-
-
-def relation_digest(relation: Steps | Groups | Overlap) -> str:
-    """Digest of what decides the gains."""
-    return json_digest(relation.model_dump(mode="json", exclude={"note"}))
 
 
 def classes_of(run: Run, task: Task, relation: Steps | Groups | Overlap) -> ClassesOf:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Set
 
+from medheb.core.digests import json_digest
 from medheb.manifest.graded import Groups, Overlap, Steps, plain
 
 Labels = frozenset[str]
@@ -48,6 +49,11 @@ def _by_groups(relation: Groups) -> dict[Labels, float]:
                 pair = frozenset({one, other})
                 found[pair] = max(found.get(pair, 0.0), group.gain)
     return found
+
+
+def relation_digest(relation: Steps | Groups | Overlap) -> str:
+    """Digest of what decides the gains; a score keeps it."""
+    return json_digest(relation.model_dump(mode="json", exclude={"note"}))
 
 
 def counted_queries(relation: Steps | Groups | Overlap) -> Labels:

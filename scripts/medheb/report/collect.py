@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from medheb.build.inventory import read_inventory
 from medheb.core.errors import MedhebError
 from medheb.core.status import OK, Status, first_trouble, read_status
-from medheb.evaluate.score import METRICS, Score, read_score
+from medheb.evaluate.score import METRICS, Metric, Score, read_score
 from medheb.fetch.terms import acceptance_text
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
@@ -115,17 +115,19 @@ def _cell(run: Run, model: Model, task: Task) -> Cell:
         score = read_score(path)
         _check_score(path, score, model, task)
     except MedhebError as error:
-        status = _earlier_trouble(run, model, task)
+        status = earlier_trouble(run, model, task)
         if status.ok and not path.exists():
             status = Status(state="failed", origin=f"evaluate {model.id} {task.task}", **NOT_EVALUATED)
         elif status.ok:
-            status = _failed(model, task, error)
-        return Cell(model, task, None, _public_status(run, task.sources, status))
+            status = failed(f"evaluate {model.id} {task.task}", error)
+        return Cell(model, task, None, public_status(run, task.sources, status))
     except OSError as error:
         unreadable = MedhebError(path, f"cannot be read ({error.strerror})", "Check the file and its rights, then run")
-        return Cell(model, task, None, _public_status(run, task.sources, _failed(model, task, unreadable)))
+        return Cell(
+            model, task, None, public_status(run, task.sources, failed(f"evaluate {model.id} {task.task}", unreadable))
+        )
     if not score.status.ok:
-        return Cell(model, task, None, _public_status(run, task.sources, score.status))
+        return Cell(model, task, None, public_status(run, task.sources, score.status))
     warnings = tuple(_public(run, task.sources, text) for text in score.warnings)
     return Cell(model, task, score.model_copy(update={"warnings": warnings}), OK)
 
@@ -145,18 +147,28 @@ def _check_score(path: Path, score: Score, model: Model, task: Task) -> None:
             raise MedhebError(path, f"is for {key} {stands!r}, but the manifests say {wanted!r}", again)
     if not score.status.ok:
         return
-    if score.queries < 1:
-        raise MedhebError(path, f"holds {score.queries} queries", again)
-    for name in METRICS:
-        if name not in score.metrics:
-            raise MedhebError(path, f"lacks metric {name}", again)
-        for key, number in score.metrics[name].model_dump().items():
-            _check_share(path, f"{name} {key}", number)
-        if score.metrics[name].low > score.metrics[name].high:
-            raise MedhebError(path, f"has an interval of {name} that ends before it begins", again)
+    check_metrics(path, score.metrics, METRICS, score.queries)
     _check_share(path, "tied_fraction", score.tied_fraction)
     if not math.isfinite(score.seconds):
         raise MedhebError(path, f"holds seconds {score.seconds}", again)
+
+
+def check_metrics(path: Path, metrics: Mapping[str, Metric], wanted: Sequence[str], queries: int) -> None:
+    """Refuse numbers that are no means over queries.
+
+    Raises:
+        MedhebError: no query, a metric that is missing, or one whose numbers are not shares from 0 to 1.
+    """
+    again = "Delete it and run the evaluation again"
+    if queries < 1:
+        raise MedhebError(path, f"holds {queries} queries", again)
+    for name in wanted:
+        if name not in metrics:
+            raise MedhebError(path, f"lacks metric {name}", again)
+        for key, number in metrics[name].model_dump().items():
+            _check_share(path, f"{name} {key}", number)
+        if metrics[name].low > metrics[name].high:
+            raise MedhebError(path, f"has an interval of {name} that ends before it begins", again)
 
 
 def _check_share(path: Path, name: str, number: float) -> None:
@@ -167,7 +179,7 @@ def _check_share(path: Path, name: str, number: float) -> None:
         )
 
 
-def _earlier_trouble(run: Run, model: Model, task: Task) -> Status:
+def earlier_trouble(run: Run, model: Model, task: Task) -> Status:
     """Why a score may be missing: the first earlier step that left a status which is not ok."""
     paths = [*(run.layout.source_status(source) for source in task.sources)]
     paths += [run.layout.task_status(task.index), run.layout.model_status(model.id)]
@@ -203,13 +215,14 @@ def _source(run: Run, dataset: Dataset) -> SourceFacts:
         except OSError as error:
             notes = (f"Its inventory cannot be read: {error.strerror}",)
     shown = tuple(_public(run, (dataset.id,), note) for note in notes)
-    return SourceFacts(dataset, _public_status(run, (dataset.id,), status), files, shown, acceptance_text(run, dataset))
+    return SourceFacts(dataset, public_status(run, (dataset.id,), status), files, shown, acceptance_text(run, dataset))
 
 
-def _failed(model: Model, task: Task, error: MedhebError) -> Status:
+def failed(origin: str, error: MedhebError) -> Status:
+    """The status of a result that cannot be used."""
     return Status(
         state="failed",
-        origin=f"evaluate {model.id} {task.task}",
+        origin=origin,
         reason=f"{error.where}: {error.fault}",
         remedy=error.remedy,
     )
@@ -219,7 +232,8 @@ def _public(run: Run, sources: Iterable[str], text: str) -> str:
     return public_text(text, run.layout, [run.datasets[source] for source in sources])
 
 
-def _public_status(run: Run, sources: Iterable[str], status: Status) -> Status:
+def public_status(run: Run, sources: Iterable[str], status: Status) -> Status:
+    """A status in words that may be shown."""
     known = tuple(sources)
     return status.model_copy(
         update={"reason": _public(run, known, status.reason), "remedy": _public(run, known, status.remedy)}

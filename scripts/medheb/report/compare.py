@@ -136,8 +136,6 @@ def _scores(folder: Path) -> tuple[dict[tuple[str, str], Score], list[str]]:
     found: dict[tuple[str, str], Score] = {}
     notes: list[str] = []
     for path in paths:
-        if path.name == "graded.json":
-            continue
         try:
             score = read_score(path)
         except (MedhebError, OSError) as error:

@@ -19,6 +19,7 @@ from medheb.report import words
 from medheb.report.collect import Results, SourceFacts
 from medheb.report.figure_style import Drawn
 from medheb.report.gallery import TaskGallery
+from medheb.report.graded import Graded, graded_section
 from medheb.report.notes import model_notes, result_notes, source_notes, task_notes
 from medheb.report.paper import PaperTable
 from medheb.report.privacy import safe_link
@@ -33,6 +34,7 @@ from medheb.report.tables import (
     includes_chance,
     leaderboard,
     missing_table,
+    models_in_order,
     task_table,
     tasks_in_order,
 )
@@ -59,6 +61,7 @@ class Made:
     galleries: list[TaskGallery]
     published: Published
     paper: list[PaperTable]
+    graded: Graded
     found: Significance
     figures: dict[str, Drawn | None]
 
@@ -150,6 +153,7 @@ def _content(results: Results, made: Made) -> dict[str, Any]:
         "galleries": made.galleries,
         **significance_section(results, made.found),
         "paper": paper_section(made.paper),
+        "graded": graded_section(made.graded, models_in_order(results)),
         "has_published": bool(made.published.values),
         "figures": figures_section(results, made.published, made.figures),
         "costs": costs(results),

@@ -8,7 +8,7 @@ says how many tasks it holds; a difference is given only where it holds all task
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import pandas as pd
 from medheb.evaluate.score import Score
 from medheb.manifest.task import FAMILIES
 from medheb.report.collect import Results
-from medheb.report.graded import GRADED_COLUMNS, GradedResult
+from medheb.report.graded import GRADED_COLUMNS, GRADED_LABELS, Graded
 from medheb.report.published import Published
 from medheb.report.tables import models_in_order
 
@@ -36,12 +36,7 @@ COLUMN_LABELS = {
     "mean": "Mean",
     "std": "SD",
     "cv": "CV",
-    "severity": "Severity",
-    "laterality": "Laterality",
-    "diagnosis": "Diagnosis",
-    "cell-tissue": "Cell/tissue",
-    "graded": "All",
-    "cross-source": "Cross-source",
+    **GRADED_LABELS,
 }
 SUMMARY = ("id", "heldout", "all")
 METRIC_LABELS = {"hit@1": "Hit@1", "hit@5": "Hit@5", "mrr@5": "MRR@5", "ndcg@5": "NDCG@5", "ndcg@10": "NDCG@10"}
@@ -113,9 +108,7 @@ class PaperTable:
 Numbers = dict[tuple[str, str], tuple[float, int, int]]
 
 
-def paper_tables(
-    results: Results, published: Published, graded: Mapping[str, Sequence[GradedResult]]
-) -> list[PaperTable]:
+def paper_tables(results: Results, published: Published, graded: Graded) -> list[PaperTable]:
     """All tables of the paper, ours beside the published numbers; models of the run first, as ranked."""
     models = models_in_order(results)
     known = {published.model_of(model) for model in models}
@@ -123,7 +116,10 @@ def paper_tables(
     for spec in TABLES:
         rows: list[PaperRow] = []
         for model in models:
-            numbers = _numbers(results, results.scores(model.id), spec, graded.get(model.id, ()))
+            if spec.number in {"5", "6"}:
+                numbers = _graded_numbers(graded, model.id, spec)
+            else:
+                numbers = _numbers(results, results.scores(model.id), spec)
             cells = _cells(spec, numbers, published, published.model_of(model), len(results.run.tasks))
             rows.append(PaperRow(model.id, model.title, True, model.canary, cells))
         for key, title in published.titles.items():
@@ -147,13 +143,15 @@ def _cells(
     return tuple(cells)
 
 
-def _numbers(results: Results, scores: Sequence[Score], spec: TableSpec, graded: Sequence[GradedResult]) -> Numbers:
-    if spec.number in {"5", "6"}:
-        return {
-            (item.metric, item.column): (100 * item.value, item.queries, item.queries)
-            for item in graded
-            if item.table == spec.number
-        }
+def _graded_numbers(graded: Graded, model: str, spec: TableSpec) -> Numbers:
+    numbers: Numbers = {}
+    for metric, column in spec.pairs:
+        mean, held, expected = graded.mean(model, column, metric)
+        numbers[metric, column] = (100 * mean.value, held, expected)
+    return numbers
+
+
+def _numbers(results: Results, scores: Sequence[Score], spec: TableSpec) -> Numbers:
     numbers: Numbers = {}
     for metric, column in spec.pairs:
         if column in {"mean", "std", "cv"}:

@@ -10,7 +10,7 @@ from medheb.manifest.load import Run
 from medheb.report.collect import Results, collect
 from medheb.report.exports import export, export_paper, percent_columns
 from medheb.report.gallery import gallery, within
-from medheb.report.graded import read_graded
+from medheb.report.graded import Graded, collect_graded, graded_table
 from medheb.report.html import Made, render, render_gallery
 from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, paper_tables
@@ -40,12 +40,13 @@ def collect_report(run: Run) -> None:
     """
     results = collect(run)
     published = published_of(run)
-    paper = paper_tables(results, published, read_graded(run))
+    graded = collect_graded(run)
+    paper = paper_tables(results, published, graded)
     found = significance(results, load_values(results, METRIC))
     figures = draw(results, published)
     galleries = gallery(results)
     shown = within(galleries)
-    page = render(results, Made(shown, published, paper, found, figures))
+    page = render(results, Made(shown, published, paper, graded, found, figures))
     folder = run.layout.report
     size = len(page.encode("utf-8"))
     if size > MAX_PAGE_BYTES:
@@ -57,8 +58,8 @@ def collect_report(run: Run) -> None:
     write_text(folder / "leaderboard.csv", as_csv(leaderboard(results)))
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
-    write_json(folder / "summary.json", summary(results))
-    _write_tables(results, paper, found)
+    write_json(folder / "summary.json", summary(results, graded))
+    _write_tables(results, paper, graded, found)
     for part, kept in zip(galleries, shown, strict=True):
         if kept.more:
             write_text(folder / "gallery" / f"{part.task.task}.html", render_gallery(results, part))
@@ -73,12 +74,15 @@ def collect_report(run: Run) -> None:
         log.warning("report: missing %s; the page says why and what to do", plural(missing, "cell"))
 
 
-def _write_tables(results: Results, paper: list[PaperTable], found: Significance) -> None:
+def _write_tables(results: Results, paper: list[PaperTable], graded: Graded, found: Significance) -> None:
     folder = results.run.layout.report / "tables"
     named = {"leaderboard": leaderboard(results), "families": family_table(results), "tasks": task_table(results)}
     for name, table in named.items():
         export(folder, name, table, percent_columns(table))
     for filled in paper:
         export_paper(folder, filled)
+    if graded.cells:
+        table = graded_table(graded)
+        export(folder, "graded", table, percent_columns(table))
     export(folder, "pairs", pair_table(found))
     export(folder, "ranks", standing_table(found))

@@ -10,6 +10,7 @@ from typing import Any
 
 from medheb.evaluate.score import METRICS
 from medheb.report.collect import Results
+from medheb.report.graded import Graded, graded_summary
 from medheb.report.tables import AVERAGES, families_in_order, mean_of
 
 SCHEMA_VERSION = 1
@@ -42,7 +43,7 @@ def versions() -> dict[str, str | None]:
     return found
 
 
-def summary(results: Results) -> dict[str, Any]:
+def summary(results: Results, graded: Graded) -> dict[str, Any]:
     """All numbers of the report: per model, per family and per task, with what is missing and where it came from."""
     run = results.run
     return {
@@ -63,6 +64,7 @@ def summary(results: Results) -> dict[str, Any]:
         "tasks": {key: _task(results, key) for key in run.tasks},
         "models": {key: _model(results, key) for key in run.models},
         "missing": [asdict(cell) for cell in results.missing],
+        "graded": graded_summary(graded),
         "timing": {
             "evaluate_seconds": {model: {s.task: s.seconds for s in results.scores(model)} for model in run.models}
         },

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from medheb.evaluate.score import METRICS, Score
+from medheb.evaluate.score import METRICS, Metric, Score
 from medheb.manifest.model import Model
 from medheb.manifest.task import FAMILIES, FAMILY_TITLES, Family
 from medheb.report.collect import Results
@@ -42,8 +42,11 @@ def mean_of(scores: Sequence[Score], metric: str, by: str) -> Mean:
     """
     if not scores:
         return EMPTY
-    weights = _weights(scores, by)
-    metrics = [score.metrics[metric] for score in scores]
+    return mean_over([score.metrics[metric] for score in scores], _weights(scores, by))
+
+
+def mean_over(metrics: Sequence[Metric], weights: Sequence[float]) -> Mean:
+    """A weighted mean of at least one value with its interval; weights add up to 1."""
 
     def total(part: str) -> float:
         return math.fsum(weight * getattr(item, part) for weight, item in zip(weights, metrics, strict=True))
