@@ -10,6 +10,7 @@ from medheb.manifest.base import Strict
 from medheb.manifest.weights import FolderWeights, HubWeights
 
 DataType = Literal["auto", "float32", "bfloat16"]
+NumberFormat = Literal["float32", "bfloat16"]
 Attention = Literal["auto", "sdpa", "flash_attention_2", "eager"]
 
 
@@ -20,6 +21,13 @@ def _rising(pixels: tuple[int, int]) -> tuple[int, int]:
 
 
 Pixels = Annotated[tuple[int, int], AfterValidator(_rising)]
+
+
+def number_format(dtype: DataType, device: str) -> NumberFormat:
+    """The number format of a network on a device (``cpu``, ``cuda:0``): auto is bfloat16 on a GPU, float32 on a CPU."""
+    if dtype != "auto":
+        return dtype
+    return "float32" if device.startswith("cpu") else "bfloat16"
 
 
 class NetworkAdapter(Strict):

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import torch
 
 from medheb.core.errors import MedhebError
-from medheb.manifest.networks import Attention, DataType
+from medheb.manifest.networks import Attention, DataType, number_format
 
 FORMATS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -20,13 +20,6 @@ class Placement:
     device: torch.device
     dtype: torch.dtype
     attention: str
-
-
-def chosen_format(dtype: DataType, device: str) -> str:
-    """Name of the number format on a device: auto is bfloat16 on a GPU and float32 on a CPU."""
-    if dtype != "auto":
-        return dtype
-    return "float32" if device.startswith("cpu") else "bfloat16"
 
 
 def place(dtype: DataType, attention: Attention, device: str, flash: bool = True) -> Placement:
@@ -41,7 +34,7 @@ def place(dtype: DataType, attention: Attention, device: str, flash: bool = True
     Raises:
         MedhebError: there is no such device.
     """
-    name = chosen_format(dtype, device)
+    name = number_format(dtype, device)
     where = torch.device(device)
     if where.type == "cuda" and not torch.cuda.is_available():
         raise MedhebError(f"device {device}", "is not there", "Run on a machine with a GPU, or choose device cpu")

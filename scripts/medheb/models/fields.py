@@ -16,7 +16,7 @@ from PIL import Image
 
 from medheb.imaging.sampling import uniform_indices
 from medheb.index.records import Item
-from medheb.manifest.networks import TowerAdapter
+from medheb.manifest.networks import NetworkAdapter, TowerAdapter
 from medheb.models.base import ImageRef, Prepared, ReadImage, Rendered, Side, SizeOf, Vectors
 from medheb.models.bridge import unit_rows
 from medheb.models.hub_weights import load_tokenizer
@@ -32,13 +32,23 @@ def sampled(images: Sequence[ImageRef], frames: int) -> tuple[ImageRef, ...]:
 class Checkpoint:
     """What is read from a checkpoint at its first use and never travels to another process.
 
+    Equal settings see an input alike, so such adapters are equal.
+
     Args:
+        settings: of the model's manifest.
         where: gives the checkpoint's folder; asked when the first part is measured or prepared.
     """
 
-    def __init__(self, where: Callable[[], Path]) -> None:
+    def __init__(self, settings: NetworkAdapter, where: Callable[[], Path]) -> None:
+        self.settings = settings
         self._where = where
         self._kept: dict[str, Any] = {}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Checkpoint) and (type(self), self.settings) == (type(other), other.settings)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.settings))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": {}}
@@ -57,16 +67,9 @@ class Checkpoint:
 
 
 class Towers(Checkpoint, ABC):
-    """How a dual tower sees an input. Subclasses say how one picture and one text are processed.
+    """How a dual tower sees an input. Subclasses say how one picture and one text are processed."""
 
-    Args:
-        settings: of the model's manifest.
-        where: gives the checkpoint's folder.
-    """
-
-    def __init__(self, settings: TowerAdapter, where: Callable[[], Path]) -> None:
-        super().__init__(where)
-        self.settings = settings
+    settings: TowerAdapter
 
     def render(self, item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:
         """Fields of an item: its pictures (at most ``frames``), its text, and a query's instruction."""

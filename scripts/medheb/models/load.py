@@ -11,9 +11,11 @@ from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
 from medheb.manifest.model import ConstantAdapter, DualEncoderAdapter, Model, RandomAdapter
+from medheb.manifest.networks import NetworkAdapter, number_format
 from medheb.models.base import Adapter, Encoder
 from medheb.models.bridge import read_bridge
 from medheb.models.canaries import CanaryAdapter, ConstantEncoder, RandomEncoder
+from medheb.models.networks import VERSIONS, network_adapter, network_encoder, weights_digest
 
 if TYPE_CHECKING:  # torch takes seconds to import; canaries and fingerprints do without
     from medheb.models import dual_encoder
@@ -49,6 +51,8 @@ def package_folder(layout: Layout, model: Model, package: str) -> Path:
 
 def dtype_on(model: Model, device: str) -> str:
     """Number format of a model's network on a device."""
+    if isinstance(model.adapter, NetworkAdapter):
+        return number_format(model.adapter.dtype, device)
     return KINDS[model.adapter.name].gpu_dtype if device.startswith("cuda") else FLOAT32
 
 
@@ -66,9 +70,11 @@ def vector_settings(model: Model) -> list[Any]:
     """What of a model's manifest decides its vectors: not its licence, its host, or how its package is unpacked.
 
     Defaults are left out, so that an option added later changes no fingerprint. Batch size does not
-    change a vector (see towers.py).
+    change a vector (see towers.py). Folders of weights count by what is in them, and the number format by the device
+    (see :func:`fingerprint`); which attention computes a network changes its vectors by rounding only.
     """
-    adapter = model.adapter.model_dump(mode="json", exclude_defaults=True, exclude={"batch_size"})
+    left_out = {"batch_size", "weights", "lora", "dtype", "attention"}
+    adapter = model.adapter.model_dump(mode="json", exclude_defaults=True, exclude=left_out)
     return [model.id, KINDS[model.adapter.name].version, _weights_by_digest(adapter)]
 
 
@@ -146,4 +152,8 @@ KINDS: dict[str, Kind] = {
     ),
     "random": Kind(1, lambda *_: CanaryAdapter(), _canary),
     "constant": Kind(1, lambda *_: CanaryAdapter(), _canary),
+    **{
+        name: Kind(version, network_adapter, network_encoder, weights=weights_digest)
+        for name, version in VERSIONS.items()
+    },
 }

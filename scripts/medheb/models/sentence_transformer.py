@@ -28,9 +28,7 @@ IMAGE_TOKENS = 256  # likewise
 class SentenceTransformerInputs(Checkpoint):
     """How a model of the library sees an input."""
 
-    def __init__(self, settings: SentenceTransformersAdapter, where: Any) -> None:
-        super().__init__(where)
-        self.settings = settings
+    settings: SentenceTransformersAdapter
 
     def render(self, item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:
         """Instruction, text and at most ``frames`` pictures.

@@ -7,7 +7,7 @@ from its end, counted; it never loses pictures.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,18 +61,10 @@ class Stream:
 
 
 class Decoder(Checkpoint, ABC):
-    """How a decoder sees an input. Subclasses say how it is written and how pictures are sized.
+    """How a decoder sees an input. Subclasses say how it is written and how pictures are sized."""
 
-    Args:
-        settings: of the model's manifest.
-        where: gives the folder of tokenizer and image processor.
-    """
-
+    settings: DecoderAdapter
     grid_defaults: dict[str, Any]
-
-    def __init__(self, settings: DecoderAdapter, where: Callable[[], Path]) -> None:
-        super().__init__(where)
-        self.settings = settings
 
     def render(self, item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:
         """Instruction (a default where there is none), text, and at most ``frames`` pictures."""
