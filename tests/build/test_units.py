@@ -124,7 +124,7 @@ def test_a_closed_source_says_what_is_wrong_but_not_with_whom(toy: Run) -> None:
     closed = toy.datasets["toy"].model_copy(update={"show_content": False, "redistribution": False})
     with pytest.raises(MedhebError, match="7 could not be used") as caught:
         build_from(closed, toy.layout.source_files("toy"), toy.layout.benchmark, "corrected", "cone")
-    assert caught.value.fault.endswith("(its terms forbid to name them here): 7 is not a number")
+    assert caught.value.fault.endswith("(its terms forbid to name them here): is not a number (7)")
     assert "c1" not in str(caught.value)
     listed = Path(re.search(r"(/\S+\.json) lists all", caught.value.remedy)[1])  # type: ignore[index]
     failed = read_header(listed)

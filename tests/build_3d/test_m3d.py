@@ -222,3 +222,30 @@ def test_a_folder_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.Monke
     inventory = built("m3d", tmp_path, tmp_path / "out")
     assert any("005470: cannot be listed (Permission denied)" in text for text in faults(inventory))
     assert inventory.of_kind("slice")
+
+
+def test_lists_write_blanks_as_underscores_or_as_blanks(tmp_path: Path) -> None:
+    cases = lay(tmp_path)
+    frames(cases / "005480" / "Axial_non  contrast Ærø", range(3))
+    (cases / "005480" / "text.txt").write_text(REPORT)
+    listed = [
+        {"image": f"M3D_Cap_npy/ct_quizze/005480/{name}.npy", "text": ""}
+        for name in ("Axial_non_contrast_AEro", "Axial_non  contrast AEro")
+    ]
+    (tmp_path / "M3D_Cap" / "M3D_Cap.json").write_text(json.dumps({"test": listed[:1], "validation": listed[1:]}))
+    tables(tmp_path, [question("005480", "Axial_non_contrast_AEro", "Which plane?")])
+    inventory = built("m3d", tmp_path, tmp_path / "out")
+    place = "ct_quizze/005480/Axial_non  contrast Ærø"
+    assert (tmp_path / "out" / "3D_Images" / "M3D" / "selection" / "test.txt").read_text() == f"{place}\n"
+    assert [row["series"] for row in lines(tmp_path / "out", "questions/test.jsonl")] == [place]
+    assert {file.facts["split"] for file in of_case(inventory, "005480/Axial_non  contrast Ærø")} == {"test"}
+
+
+def test_series_that_lists_cannot_tell_apart(tmp_path: Path) -> None:
+    cases = lay(tmp_path)
+    frames(cases / "005461" / "Axial_Poschl", range(3))
+    inventory = built("m3d", tmp_path, tmp_path / "out")
+    assert len(of_case(inventory, "005461/Axial_Poschl")) == 3, "both are built"
+    assert {file.facts.get("split") for file in of_case(inventory, f"005461/{AXIAL}")} == {None}
+    twins = [refusal for refusal in inventory.refusals if refusal.lost == "split and questions"]
+    assert sorted(Path(refusal.where).name for refusal in twins) == sorted([AXIAL, "Axial_Poschl"])

@@ -127,7 +127,7 @@ def test_release_keeps_what_the_published_script_keeps(tmp_path: Path) -> None:
     assert any("1130.npy: is not a NumPy array" in text for text in faults(inventory))
     assert "stacks that cases lack: 3" in inventory.notes
     partly = {Path(refusal.where).parts[-2]: refusal.lost for refusal in inventory.refusals if refusal.lost}
-    assert partly == {"axial": "its axial stack", "coronal": "its coronal stack"}
+    assert partly == {"axial": "axial stack", "coronal": "coronal stack"}
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ FAULTS: dict[Callable[[Path], None], str] = {
     not_a_volume: "is not a readable NIfTI volume",
     cut: "ends or breaks at slice",
     cut_inside_the_header: "is not a readable NIfTI volume",
-    colour: "holds .* voxels, such as colour",
+    colour: "holds voxels of no single real number, such as colour",
     four_dimensional: r"is 4-dimensional \(32, 28, 4, 2\)",
     flat: r"is 2-dimensional \(32, 28\)",
     never_rescaled: "is not in HU: its rescale intercept of -1024 was never applied",

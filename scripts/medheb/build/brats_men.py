@@ -133,7 +133,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     folder, replacement = require_use(unit)
     options, case = source.options(Options), unit.name
     fixed = replacement is not None and not source.release
-    path = Path(replacement) if fixed else file_with_ending(source, Path(folder), options.ending)
+    path = Path(replacement) if fixed else file_with_ending(source, Path(folder), options.ending, out)
     slices = axial_slices(source, open_volume(path), keep=True)
     facts: dict[str, Fact] = {
         "case": case,

@@ -71,7 +71,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     number, modality, name = require_use(unit)
     options, case = source.options(Options), Path(name)
     part = options.parts[number]
-    path = file_with_ending(source, case, options.modalities[modality])
+    path = file_with_ending(source, case, options.modalities[modality], out)
     slices = axial_slices(source, open_volume(path), keep=True)
     facts: dict[str, Fact] = {
         "case": f"{case.name} {modality}",

@@ -198,7 +198,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             raise projection
         _write_xray(out, f"{part.xrays}/{scan}/drr_ap.png", projection[1](), facts)
     except MedhebError as error:
-        out.refuse(error, lost="its X-ray")
+        out.refuse(error, lost="X-ray")
 
 
 def _projection(source: Source, volume: StoredVolume, options: Options) -> tuple[Each, Callable[[], Xray]]:

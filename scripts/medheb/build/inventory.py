@@ -47,7 +47,7 @@ class BuiltFile(Strict):
 class Refusal(Strict):
     """A case, file or row of the source that could not be used.
 
-    ``lost`` says what alone is missing where the rest of it was built: ``its X-ray``.
+    ``lost`` says what alone is missing where the rest of it was built: ``X-ray``.
     """
 
     where: str

@@ -199,7 +199,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         _write_lists(lists, series, out)
         for folder in alike:
             fault = "differs from another series in blanks or diacritics only, which lists and tables do not have"
-            out.refuse(MedhebError(folder, fault, "Nothing to do: its pictures are built"), "its split and questions")
+            out.refuse(MedhebError(folder, fault, "Nothing to do: its pictures are built"), "split and questions")
     elif unit.name.startswith("questions "):
         name, table, series = data
         _write_questions(source, name, table, series, out)

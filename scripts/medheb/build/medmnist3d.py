@@ -120,7 +120,7 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             if numbers and label is None:
                 fault = f"has class {numbers[index]}, which has no name"
                 # The published script asks for no name.
-                lost = "its label" if source.release else None
+                lost = "label" if source.release else None
                 out.refuse(MedhebError(f"{path}: {member}", fault, "Mend recipe.options.labels"), lost)
                 if lost is None:
                     continue

@@ -168,6 +168,15 @@ def _write_planes(source: Source, case: str, path: Path, out: Output) -> None:
         "sheared": True if volume.affine is not None and is_sheared(volume.affine) else None,
         "transform": "closest RAS, transposed" if source.release else "closest RAS, transposed and turned for display",
     }
+    how = "It is taken to lie as files without a statement do by convention"
+    if volume.affine is None or not volume.oriented:
+        out.remark(str(path), "does not say how it lies", how)
+    elif is_sheared(volume.affine):
+        out.remark(str(path), "has a sheared grid", "Its planes are cut along the grid")
+    if min(lengths) < PLANES:
+        out.remark(
+            str(path), f"has fewer planes than pictures, {min(lengths)} for {PLANES}", "Some show the same plane"
+        )
     for view, axis in VIEWS.items():
         for slot, number in enumerate(indices[axis]):
             plane = planes[axis][number]

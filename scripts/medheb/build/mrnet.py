@@ -165,12 +165,12 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             error = MedhebError(Path(where).parents[1] / plane / f"{case}{SUFFIX}", fault, "Get the complete archive")
             if not source.release:  # a third of a case is no case
                 raise error
-            out.refuse(error, lost=f"its {plane} stack")
+            out.refuse(error, lost=f"{plane} stack")
     facts: dict[str, Fact] = {"case": case, "group": case, "split": options.splits[part], **(marks or {})}
     try:
         facts["label"] = label_of(marks, options.labels, where) if marks else None
     except MedhebError as error:
-        out.refuse(error, lost="its label")
+        out.refuse(error, lost="label")
     for plane, name in sorted(stacks.items()):
         try:
             _write_stack(source, out, Path(name), f"{options.folders[part]}/{plane}/{case}", facts | {"view": plane})

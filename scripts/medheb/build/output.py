@@ -160,7 +160,7 @@ class Output:
 
         Args:
             error: the reason.
-            lost: what alone is left out, if the rest of ``error.where`` is built: ``its X-ray``.
+            lost: what alone is left out, if the rest of ``error.where`` is built: ``X-ray``.
         """
         self.refusals.append(Refusal(where=str(error.where), fault=error.fault, remedy=error.remedy, lost=lost))
 

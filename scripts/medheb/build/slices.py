@@ -69,7 +69,7 @@ class MrRule(Strict):
         return listed_indices(informative, total, SLOTS, "round" if self.sampling == "listed" else "floor")
 
 
-def file_with_ending(source: Source, case: Path, ending: str) -> Path:
+def file_with_ending(source: Source, case: Path, ending: str, out: Output) -> Path:
     """The one file of a case folder whose name ends so; ``release`` takes the first of several, as published.
 
     Raises:
@@ -78,9 +78,11 @@ def file_with_ending(source: Source, case: Path, ending: str) -> Path:
     found = [path for path in children(case) if path.name.endswith(ending)]
     if not found:
         raise MedhebError(case / f"{case.name}{ending}", "is missing", "Complete the copy; the other files are built")
-    if len(found) > 1 and not source.release:
+    if len(found) > 1:
         fault = claimed_twice(f"{case.name}{ending}", found)
-        raise MedhebError(fault.where, fault.fault, fault.remedy)
+        if not source.release:
+            raise MedhebError(fault.where, fault.fault, fault.remedy)
+        out.remark(fault.where, fault.fault, "The first by name is taken, as published")
     return found[0]
 
 
@@ -197,9 +199,11 @@ def write_ct(
     indices = uniform_indices(0, slices.count - 1, SLOTS)
     own: Facts = {**facts, "window": str(window)}
     write_slices(out, folder, slices, indices, lambda plane: to_uint8(plane, low, high), own, checked)
-    fault = check.mistake(intercepts) or (None if source.release else check.fault())
-    if fault:
-        raise MedhebError(slices.volume.where, fault, REMEDY)
+    where, mistake, doubt = slices.volume.where, check.mistake(intercepts), check.fault()
+    if mistake or (doubt and not source.release):
+        raise MedhebError(where, str(mistake or doubt), REMEDY)
+    if doubt:
+        out.remark(where, doubt, "It is built as published")
     remark_odd(out, slices)
 
 
@@ -222,9 +226,11 @@ def write_mr(source: Source, out: Output, folder: str, slices: AxialSlices, rule
         foreground.add(plane)
         numbers.append(number)
     grey = foreground.grey_range(rule.lower, rule.upper)
-    if grey is None and not source.release:
+    if grey is None:
         fault = "holds one value in all voxels above 0, as a mask does" if foreground.size else "holds no voxel above 0"
-        raise MedhebError(slices.volume.where, fault, "Check the file; an MR volume has signal")
+        if not source.release:
+            raise MedhebError(slices.volume.where, fault, "Check the file; an MR volume has signal")
+        out.remark(slices.volume.where, fault, "Its slices are black, as published")
     if source.release:
         informative = sorted(numbers[place] for place in foreground.informative(rule.share))
         indices = rule.indices(informative, slices.count)

@@ -6,8 +6,9 @@ stays where the data are, names each case.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from medheb.build.inventory import Inventory, Refusal, Remark
 
@@ -18,23 +19,28 @@ PLAIN_NAMES = frozenset(
 )
 
 
+DIMENSIONS = re.compile(r"[0-9]-dimensional")
+
+
 def general(fault: str) -> str:
     """The part of a fault that says nothing of the data: its first words, up to a name, number or quotation."""
     kept = []
     for word in fault.split():
         bare = word.strip(",;:")
-        if not (bare in PLAIN_NAMES or (bare.isalpha() and bare.islower())):
+        if not (bare in PLAIN_NAMES or (bare.isalpha() and bare.islower()) or DIMENSIONS.fullmatch(bare)):
             break
         kept.append(word)
     return " ".join(kept).rstrip(",;:") if len(kept) > 1 else "another fault"
 
 
 def kinds_of(refusals: Sequence[Refusal]) -> str:
-    """``3 is not in HU; 1 is missing``: kinds of refusals by their number, without a name."""
-    counts = Counter(general(refusal.fault) for refusal in refusals)
-    return "; ".join(
-        f"{number} {kind}" for kind, number in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    )
+    """``is not in HU (3); is missing (1)``: kinds of refusals, the commonest first, without a name."""
+    return _counted(general(refusal.fault) for refusal in refusals)
+
+
+def _counted(kinds: Iterable[str]) -> str:
+    ordered = sorted(Counter(kinds).items(), key=lambda pair: (-pair[1], pair[0]))
+    return "; ".join(f"{kind} ({number})" for kind, number in ordered)
 
 
 def totals(refusals: Sequence[Refusal], remarks: Sequence[Remark]) -> list[str]:
@@ -42,8 +48,9 @@ def totals(refusals: Sequence[Refusal], remarks: Sequence[Remark]) -> list[str]:
     parts = Counter(refusal.lost for refusal in refusals if refusal.lost)
     whole = len(refusals) - sum(parts.values())
     notes = [f"{whole} cases, files or rows could not be used; the inventory names each"] if whole else []
-    notes += [f"{number} were built without {part}; the inventory names each" for part, number in sorted(parts.items())]
-    return notes + ([f"{len(remarks)} remarks on cases that were built although odd"] if remarks else [])
+    for part, number in sorted(parts.items()):
+        notes.append(f"cases that lost nothing but their {part}: {number}; the inventory names each")
+    return notes + ([f"cases or files that were built although odd: {len(remarks)}"] if remarks else [])
 
 
 def lines_of(inventory: Inventory, named: bool) -> list[str]:
@@ -59,8 +66,8 @@ def lines_of(inventory: Inventory, named: bool) -> list[str]:
         lines = [f"left out: {kinds_of(whole)}"] if whole else []
         for part in sorted({str(refusal.lost) for refusal in parts}):
             lines.append(f"built without {part}: {kinds_of([own for own in parts if own.lost == part])}")
-        odd = Counter(f"{general(remark.oddity)}: {remark.done}" for remark in inventory.remarks)
-        return lines + [f"odd: {number} {words}" for words, number in sorted(odd.items())]
+        odd = _counted(f"{general(remark.oddity)}: {remark.done}" for remark in inventory.remarks)
+        return lines + ([f"odd: {odd}"] if odd else [])
     lines = _first([f"left out: {own.where}: {own.fault}. {own.remedy}" for own in whole])
     lines += _first([f"built without {own.lost}: {own.where}: {own.fault}. {own.remedy}" for own in parts])
     return lines + _first([f"odd: {own.where}: {own.oddity}. {own.done}" for own in inventory.remarks])
