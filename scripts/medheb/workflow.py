@@ -139,6 +139,8 @@ class Plan:
             config.protocol if entry and entry.follows_protocol else None,
             config.drr.chosen(config.protocol) if entry and entry.follows_projector else None,
         ]
+        if manifest.training and config.trains(dataset):
+            switches.append("training")
         kept = {"recipe", "images", "places"}
         return json_digest([manifest.model_dump(mode="json", exclude_defaults=True, include=kept), switches])[:16]
 

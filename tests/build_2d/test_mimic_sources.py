@@ -107,12 +107,25 @@ def test_a_missing_report_or_picture_leaves_out_its_study_only(mimic: Path, tmp_
     next(mimic.rglob("s50000001.txt")).unlink()
     next(mimic.rglob("cc3.jpg")).unlink()
     next(mimic.rglob("s50000007.txt")).write_text("FINDINGS: only these\n")
-    with pytest.raises(MedhebError, match=r"gave no files; \d of 2 that cannot be used"):
-        make.build("mimic_cxr", mimic, tmp_path / "out")
+    none = make.build("mimic_cxr", mimic, tmp_path / "out")
+    assert not none.of_kind("xray")
+    assert len(none.refusals) == 2
     next(mimic.rglob("s50000007.txt")).write_text("FINDINGS: these\nCONCLUSION: and this\n")
     inventory = make.build("mimic_cxr", mimic, tmp_path / "again")
     assert make.faults(inventory) == ["cc3.jpg is missing from the copy of MIMIC-CXR", "s50000001.txt is missing"]
     assert len(inventory.of_kind("xray")) == 1
+
+
+def test_reports_of_the_training_part_are_listed_and_its_pictures_left_alone(mimic: Path, tmp_path: Path) -> None:
+    next(mimic.rglob("s50000004.txt")).write_text("FINDINGS: only these\n")
+    inventory = make.build("mimic_cxr", mimic, tmp_path / "out")
+    (listed,) = inventory.of_kind("training")
+    rows = make.rows(tmp_path / "out" / inventory.images / listed.path)
+    assert [row["id"] for row in rows] == ["50000000", "50000002", "50000006"]
+    assert (rows[0]["group"], rows[0]["findings"]) == ("10000000", "Clear lungs of number 0.")
+    assert (tmp_path / "out" / inventory.images / rows[0]["picture"]).is_file()
+    assert {file.facts["split"] for file in inventory.of_kind("xray")} == {"test"}
+    assert "1 training studies whose report has no findings or no impression" in inventory.notes
 
 
 def test_sections() -> None:
@@ -294,15 +307,15 @@ def test_an_audit_reads_through_the_links_and_notices_a_moved_one(mimic: Path, t
     record_digests(run, "mimic_cxr")
     write_roots(run)
     (unit, *_) = verify(run, "mimic_cxr", workers=1).units
-    assert (unit.verdict, unit.counts) == ("IDENTICAL", {"IDENTICAL": 5})
+    assert (unit.verdict, unit.counts) == ("IDENTICAL", {"IDENTICAL": 6})
     folder = layout.benchmark / "2D_Images" / "MIMIC-CXR-Report"
     next(mimic.rglob("cc3.jpg")).write_bytes(next(mimic.rglob("cc1.jpg")).read_bytes())
     (unit, *_) = verify(run, "mimic_cxr", workers=1).units
-    assert unit.counts == {"IDENTICAL": 4, "MISMATCH": 1}
+    assert unit.counts == {"IDENTICAL": 5, "MISMATCH": 1}
     (folder / "files").unlink()
     (folder / "files").symlink_to(tmp_path)
     (unit, *_) = verify(run, "mimic_cxr", workers=1).units
-    assert unit.counts == {"IDENTICAL": 2, "MISSING": 3, "EXTRA": 1}
+    assert unit.counts == {"IDENTICAL": 3, "MISSING": 3, "EXTRA": 1}
 
 
 def test_a_picture_of_four_inks(mimic: Path, tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def class_folders(made: Made) -> None:
         if made.options["split"] == "drawn":
             group = f"{split}{number}"
             split = made.drawn(group)
-        elif split == "train":
+        elif split not in made.options["folders"]:
             continue
         place = made.options["folders"][split]
         made.file(f"{place}/{folder}/{number}_{group}.png", kind="picture", label=label, split=split, group=group)
@@ -56,9 +56,10 @@ def labelled_pictures(made: Made) -> None:
         if made.options["split"] == "drawn":
             group = f"{split}{number}"
             split = made.drawn(group)
-        elif split == "train":
+        elif split == "train" and "training" not in made.options:
             continue
-        path = f"{made.options['folder']}/{split}{number:06d}_{group}.png"
+        options = made.options if split == "test" or group else made.options["training"]
+        path = f"{options['folder']}/{split}{number:06d}_{group}.png"
         made.file(path, kind="picture", label=labels[number % len(labels)], split=split, group=group)
 
 
@@ -90,15 +91,17 @@ def roco_qa(made: Made) -> None:
 
 
 def choice_vqa(made: Made) -> None:
-    rows = []
-    for number in range(made.tests):
-        path = f"{made.options['folder']}/part/{number // 2}.png"
-        if number % 2 == 0:
-            made.file(path, kind="picture", split="test", group=path)
-        choices = [f"{word} {number % 5}" for word in WORDS[:4]]
-        row = {"id": f"q{number}", "question": f"Which of {number % 2}?", "answer": choices[number % 4]}
-        rows.append({**row, "choices": choices, "picture": path, "group": path, "split": "test"})
-    made.rows("records/test_0000.jsonl", rows, kind="records", split="test")
+    for part, count in (("test", made.tests), ("train", made.trains if "training" in made.options else 0)):
+        rows = []
+        for number in range(count):
+            path = f"{made.options['folder']}/part/{part}{number // 2}.png"
+            if number % 2 == 0:
+                made.file(path, kind="picture", split=part, group=path)
+            choices = [f"{word} {number % 5}" for word in WORDS[:4]]
+            row = {"id": f"q{number}", "question": f"Which of {number % 2}?", "answer": choices[number % 4]}
+            rows.append({**row, "choices": choices, "picture": path, "group": path, "split": part})
+        if rows:
+            made.rows(f"records/{part}_0000.jsonl", rows, kind="records", split=part)
 
 
 def _patient(number: int) -> str:
@@ -106,25 +109,29 @@ def _patient(number: int) -> str:
 
 
 def mimic_cxr(made: Made) -> None:
-    rows = []
-    for number in range(made.tests):
-        patient, study = _patient(number // 2), f"5{number:07d}"
+    rows: dict[str, list[dict[str, Any]]] = {"test": [], "train": []}
+    for split, number in made.numbers():
+        patient, study = _patient(number // 2 + 20_000 * (split == "train")), f"5{number:07d}"
         path = f"files/p10/p{patient}/s{study}/{number:08x}.jpg"
-        made.file(path, kind="xray", case=study, split="test", group=patient, view="PA")
-        texts = {"findings": sentence(number), "impression": sentence(number, 1)}
-        rows.append({"id": study, "picture": path, "group": patient, **texts})
-    made.rows("reports/00000.jsonl", rows, kind="records", split="test")
+        if split == "test":
+            made.file(path, kind="xray", case=study, split="test", group=patient, view="PA")
+        texts = {"findings": f"{split} {sentence(number)}", "impression": f"{split} {sentence(number, 1)}"}
+        rows[split].append({"id": f"{split}{study}", "picture": path, "group": patient, **texts})
+    made.rows("reports/00000.jsonl", rows["test"], kind="records", split="test")
+    made.rows("training/00000.jsonl", rows["train"], kind="training", split="train")
 
 
 def mimic_cxr_vqa(made: Made) -> None:
-    rows = []
-    for number in range(made.tests):
-        patient, study = _patient(1000 + number), f"6{number:07d}"
+    rows: dict[str, list[dict[str, Any]]] = {"test": [], "train": []}
+    for split, number in made.numbers():
+        patient, study = _patient(1000 + number + 40_000 * (split == "train")), f"6{number:07d}"
         path = f"files/p10/p{patient}/s{study}/{number:08x}.jpg"
-        made.file(path, kind="xray", case=study, split="test", group=patient)
+        if split == "test":
+            made.file(path, kind="xray", case=study, split="test", group=patient)
         texts = {"question": f"Is there {WORDS[number % 9]}?", "answer": ("yes", "no", "Yes.", "left")[number % 4]}
-        rows.append({"picture": path, "group": patient, "row": f"line {number}", "type": "presence", **texts})
-    made.rows("questions/00000.jsonl", rows, kind="records", split="test")
+        rows[split].append({"picture": path, "group": patient, "row": f"line {number}", "type": "presence", **texts})
+    made.rows("questions/00000.jsonl", rows["test"], kind="records", split="test")
+    made.rows("training/00000.jsonl", rows["train"], kind="training", split="train")
 
 
 def mimic_cxr_lt(made: Made) -> None:

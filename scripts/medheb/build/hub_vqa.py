@@ -7,6 +7,7 @@ kept as it is stored, under a name of ours, with question and answer as facts of
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Literal
 
 from pydantic import Field
@@ -40,6 +41,9 @@ class HubVqa(Strict):
     split: Literal["file", "test", "drawn"] = Field(
         description="file: the first word of the file name; test: all is the test part; drawn: 7:3 by group"
     )
+    training: str | None = Field(
+        default=None, description="shell pattern of the paths of files that are the training part; * also crosses /"
+    )
     folders: dict[Split, RelativePath] = Field(description="where each split's pictures go, below images")
     extra: tuple[str, ...] = Field(
         default=(), description="further columns kept as facts, with source_ before their name"
@@ -59,7 +63,7 @@ def units(source: Source) -> Sequence[Unit]:
         if missing := sorted(_columns(options) - table.columns):
             other.append((path, missing))
             continue
-        split = _split_of(table, options)
+        split = _split_of(table, options, path.relative_to(source.files).as_posix())
         found += [Unit(f"{split}/{path.name}/{block.group:04d}", (split, block)) for block in table.blocks]
     if not found and other:
         path, missing = other[0]
@@ -74,7 +78,9 @@ def _columns(options: HubVqa) -> set[str]:
     return {name for name in named if name} | ({options.right[0]} if options.right else set())
 
 
-def _split_of(table: Table, options: HubVqa) -> str:
+def _split_of(table: Table, options: HubVqa, path: str) -> str:
+    if options.training is not None and fnmatchcase(path, options.training):
+        return "train"
     if options.split != "file":
         return options.split
     split = split_word(table.path.name.split("-")[0])

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from medheb.build.closed_tables import Fault, refuse_rows, rows_of, unit_of_faults
 from medheb.build.inventory import BuiltFile
@@ -32,7 +33,7 @@ from medheb.build.source import Source
 from medheb.build.tables import read_text
 from medheb.core.errors import MedhebError
 
-BLOCK = 32
+BLOCK, TRAINING_BLOCK = 32, 1024
 SEVERAL = " | "
 NO_LABELS = "no table of CheXpert labels in the copy: graded retrieval has nothing to go by"
 
@@ -42,6 +43,8 @@ class Options(MimicOptions):
 
     Args:
         split: word of the split table for the test part.
+        training: its word for the training part, whose reports are listed with their pictures, which stay in place
+            and are not checked; null: none.
         findings: headings of the findings, the first that is there counts.
         impression: headings of the impression.
         labels: columns of the table of CheXpert labels; those that are there become the fact ``findings``.
@@ -49,6 +52,7 @@ class Options(MimicOptions):
     """
 
     split: str
+    training: str | None = None
     labels: tuple[str, ...] = ()
     findings: tuple[str, ...]
     impression: tuple[str, ...]
@@ -57,8 +61,9 @@ class Options(MimicOptions):
 
 @dataclass(frozen=True)
 class Block:
-    """Some studies, and where their pictures and reports are."""
+    """Some studies of the test or training part, and where their pictures and reports are."""
 
+    part: Literal["test", "train"]
     pictures: Path
     reports: Path
     studies: tuple[Study, ...]
@@ -72,7 +77,7 @@ def units(source: Source) -> Sequence[Unit]:
     if pictures is None or reports is None:
         raise MedhebError(source.dataset.id, "finds no copy of MIMIC-CXR-JPG", "Give the folder that holds it")
     faults: list[Fault] = []
-    split = rows_of(table_of(pictures, "split"), ("study_id", "split"), faults)
+    split = list(rows_of(table_of(pictures, "split"), ("study_id", "split"), faults))
     wanted = {row.cells["study_id"] for row in split if row.cells["split"] == options.split}
     studies = sorted(frontal_pictures(pictures, wanted, faults).values(), key=lambda study: study.picture)
     findings = _findings(pictures, options, wanted, faults)
@@ -80,7 +85,17 @@ def units(source: Source) -> Sequence[Unit]:
     for first in range(0, len(studies), BLOCK):
         block = tuple(studies[first : first + BLOCK])
         known = {study.study: findings[study.study] for study in block if findings and study.study in findings}
-        found.append(Unit(f"studies {first // BLOCK:05d}", Block(pictures, reports, block, known)))
+        found.append(Unit(f"studies {first // BLOCK:05d}", Block("test", pictures, reports, block, known)))
+    if options.training is not None:
+        trained = {row.cells["study_id"] for row in split if row.cells["split"] == options.training}
+        listed = sorted(frontal_pictures(pictures, trained, faults).values(), key=lambda study: study.picture)
+        found += [
+            Unit(
+                f"training {first // TRAINING_BLOCK:05d}",
+                Block("train", pictures, reports, tuple(listed[first : first + TRAINING_BLOCK]), {}),
+            )
+            for first in range(0, len(listed), TRAINING_BLOCK)
+        ]
     without = len(wanted) - len(studies)
     found += [Unit("no labels", NO_LABELS)] if findings is None else []
     return [*found, *([Unit("without a frontal picture", without)] if without else []), *unit_of_faults(faults)]
@@ -120,17 +135,19 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     if isinstance(unit.data, str):
         out.note(unit.data)
         return
-    options = source.options(Options)
+    options, trained = source.options(Options), unit.data.part == "train"
     rows = []
     for study in unit.data.studies:
         try:
             findings, impression = _report(unit.data.reports, study, options)
             if not (findings and impression):
-                out.count("studies whose report has no findings or no impression")
+                named = "training studies" if trained else "studies"
+                out.count(f"{named} whose report has no findings or no impression")
                 continue
             facts = {"case": study.study, "split": "test", "group": study.subject, "view": study.view}
             facts |= {"findings": unit.data.findings.get(study.study)}
-            link_picture(out, unit.data.pictures, study.picture, prefix=f"{FILES}/", **facts)
+            if not trained:
+                link_picture(out, unit.data.pictures, study.picture, prefix=f"{FILES}/", **facts)
         except MedhebError as error:
             out.refuse(error)
             continue
@@ -143,8 +160,11 @@ def build(source: Source, unit: Unit, out: Output) -> None:
                 "impression": impression,
             }
         )
-    if rows:
-        out.records(f"reports/{unit.name.split()[-1]}.jsonl", rows, kind="records", split="test")
+    number = unit.name.split()[-1]
+    if rows and trained:
+        out.records(f"training/{number}.jsonl", rows, kind="training", split="train")
+    elif rows:
+        out.records(f"reports/{number}.jsonl", rows, kind="records", split="test")
 
 
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:

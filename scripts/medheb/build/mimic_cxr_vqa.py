@@ -5,9 +5,10 @@ Pictures are linked. No published program makes this task, so both protocols giv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from medheb.build.closed_tables import Fault, Row, refuse_rows, rows_of, unit_of_faults
 from medheb.build.inventory import BuiltFile
@@ -28,7 +29,7 @@ from medheb.build.source import Source
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import Strict
 
-BLOCK = 32
+BLOCK, TRAINING_BLOCK = 32, 1024
 TEST = "test"
 
 
@@ -57,12 +58,15 @@ class Options(MimicOptions):
         table: file of the questions.
         columns: its columns.
         split: word for the test part, in the table's own split or in that of MIMIC-CXR.
+        training: word for the training part there, whose questions are listed with their pictures, which stay in place
+            and are not checked; null: none.
         test_rows: cap of the test.
     """
 
     table: str
     columns: Columns
     split: str
+    training: str | None = None
     test_rows: int = 1000
 
 
@@ -84,15 +88,17 @@ class Question:
 
 @dataclass(frozen=True)
 class Block:
-    """Some pictures with their questions."""
+    """Some pictures of the test or training part with their questions."""
 
+    part: Literal["test", "train"]
     root: Path
     studies: tuple[tuple[Study, tuple[Question, ...]], ...]
 
 
-def _test_studies(root: Path, options: Options, faults: list[Fault]) -> set[str]:
+def _studies(root: Path, word: str, faults: list[Fault]) -> set[str]:
+    """Studies of a part of MIMIC-CXR."""
     split = rows_of(table_of(root, "split"), ("study_id", "split"), faults)
-    return {row.cells["study_id"] for row in split if row.cells["split"] == options.split}
+    return {row.cells["study_id"] for row in split if row.cells["split"] == word}
 
 
 def _question(row: Row, columns: Columns, faults: list[Fault]) -> Question | None:
@@ -103,15 +109,15 @@ def _question(row: Row, columns: Columns, faults: list[Fault]) -> Question | Non
     return Question(row.where, study, row.cells.get(columns.type or "", ""), question, answer)
 
 
-def _test_questions(path: Path, root: Path, options: Options, faults: list[Fault]) -> list[Question]:
-    """Questions of the test part, each once."""
+def _questions(path: Path, root: Path, options: Options, word: str, faults: list[Fault]) -> list[Question]:
+    """Questions of a part, each once."""
     columns = options.columns
     needed = [columns.study, columns.question, columns.answer, *([columns.split] if columns.split else [])]
-    tested = None if columns.split else _test_studies(root, options, faults)
+    wanted = None if columns.split else _studies(root, word, faults)
     found: dict[str, Question] = {}
     for row in rows_of(path, needed, faults, optional=[columns.type] if columns.type else []):
         study = row.cells[columns.study]
-        inside = row.cells[columns.split] == options.split if columns.split else study in (tested or ())
+        inside = row.cells[columns.split] == word if columns.split else study in (wanted or ())
         question = _question(row, columns, faults) if inside or not study else None
         if question is not None:
             found.setdefault(question.name, question)
@@ -125,18 +131,34 @@ def units(source: Source) -> Sequence[Unit]:
     if root is None:
         raise MedhebError(source.dataset.id, "finds no copy of MIMIC-CXR-JPG", "Give a folder that holds both")
     faults: list[Fault] = []
-    questions = _test_questions(folder / options.table, root, options, faults)
+    questions = _questions(folder / options.table, root, options, options.split, faults)
     pictures = frontal_pictures(root, {question.study for question in questions}, faults)
     usable = [question for question in questions if question.study in pictures]
     ordered = in_keyed_order(usable, lambda question: question.name, source.seed, source.dataset.id)
-    asked: dict[str, list[Question]] = {}
-    for question in ordered[: options.test_rows]:
-        asked.setdefault(question.study, []).append(question)
-    studies = [(pictures[study], tuple(asked[study])) for study in sorted(asked)]
-    blocks = [Block(root, tuple(studies[first : first + BLOCK])) for first in range(0, len(studies), BLOCK)]
-    found = [Unit(f"studies {number:05d}", block) for number, block in enumerate(blocks)]
+    found = _blocks("test", root, pictures, ordered[: options.test_rows])
+    if options.training is not None:
+        # What is wrong with a table has been said above.
+        listed = _questions(folder / options.table, root, options, options.training, [])
+        trained = frontal_pictures(root, {question.study for question in listed}, [])
+        found += _blocks("train", root, trained, sorted(listed, key=lambda question: question.name))
     without = len(questions) - len(usable)
     return [*found, *([Unit("without a frontal picture", without)] if without else []), *unit_of_faults(faults)]
+
+
+def _blocks(
+    part: Literal["test", "train"], root: Path, pictures: Mapping[str, Study], questions: Sequence[Question]
+) -> list[Unit]:
+    """Blocks of studies that have a picture, with their questions in the given order."""
+    asked: dict[str, list[Question]] = {}
+    for question in questions:
+        if question.study in pictures:
+            asked.setdefault(question.study, []).append(question)
+    studies = [(pictures[study], tuple(asked[study])) for study in sorted(asked)]
+    name, size = ("studies", BLOCK) if part == "test" else ("training", TRAINING_BLOCK)
+    return [
+        Unit(f"{name} {first // size:05d}", Block(part, root, tuple(studies[first : first + size])))
+        for first in range(0, len(studies), size)
+    ]
 
 
 def build(source: Source, unit: Unit, out: Output) -> None:
@@ -146,19 +168,23 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     if isinstance(unit.data, int):
         out.count("questions on studies without a frontal picture", unit.data)
         return
-    rows = []
+    rows, trained = [], unit.data.part == "train"
     for study, questions in unit.data.studies:
         facts = {"case": study.study, "split": TEST, "group": study.subject, "view": study.view}
         try:
-            link_picture(out, unit.data.root, study.picture, prefix=f"{FILES}/", **facts)
+            if not trained:
+                link_picture(out, unit.data.root, study.picture, prefix=f"{FILES}/", **facts)
         except MedhebError as error:
             out.refuse(error)
             continue
         for question in questions:
             common = {"picture": f"{FILES}/{study.picture}", "group": study.subject, "row": question.where}
             rows.append(common | {"type": question.type, "question": question.question, "answer": question.answer})
-    if rows:
-        out.records(f"questions/{unit.name.split()[-1]}.jsonl", rows, kind="records", split=TEST)
+    number = unit.name.split()[-1]
+    if rows and trained:
+        out.records(f"training/{number}.jsonl", rows, kind="training", split="train")
+    elif rows:
+        out.records(f"questions/{number}.jsonl", rows, kind="records", split=TEST)
 
 
 def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:

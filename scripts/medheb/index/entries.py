@@ -194,21 +194,22 @@ class Source:
         entry = self._entry(placed)
         return Entry(entry.dataset, entry.paths, entry.content, {**entry.facts, **facts}, entry.files)
 
-    def listed(self, path: str) -> list[Entry]:
-        """Pictures that a list of the source names and that were not built, such as a training part left in place.
+    def listed(self, kind: str, path: str | None = None) -> Iterator[tuple[Entry, Row]]:
+        """Pictures that the source's records name and that were not built, such as a training part left in place.
 
         Their pixels are not known, so their content is their path.
+
+        Args:
+            kind: of the files of records; each names a ``picture``.
+            path: only this file, below the image folder.
         """
         root, within = (f"{folder}/" if folder else "" for folder in (self.image_root, self.within))
-        found = []
-        for row in self.rows("selection", path):
-            full = f"{self.inventory.images}/{row.text('picture')}"
+        for row in self.rows(kind, path):
+            picture = row.text("picture")
+            full = f"{self.inventory.images}/{picture}"
             if full.startswith(root) and full.startswith(within):
-                content = f"path1:{self.dataset}/{row.text('picture')}"
-                found.append(
-                    Entry(self.dataset, (full.removeprefix(root),), content, row.cells, (row.text("picture"),))
-                )
-        return found
+                content = f"path1:{self.dataset}/{picture}"
+                yield Entry(self.dataset, (full.removeprefix(root),), content, row.cells, (picture,)), row
 
     @cached_property
     def _by_path(self) -> dict[str, BuiltFile]:

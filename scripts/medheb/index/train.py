@@ -35,12 +35,18 @@ from medheb.manifest.load import Run
 from medheb.manifest.task import Task
 
 log = logging.getLogger("medheb.index")
-NO_ROWS = Status(
-    state="failed",
-    origin="index train",
-    reason="no training rows: the sources were built without a training part",
-    remedy="Build them with it, if they have one",
-)
+
+
+def _no_rows(run: Run, task: Task) -> Status:
+    """Why there are none: the source has no training part of its own, or the run does not ask for it."""
+    parts = {name: run.datasets[name].training for name in task.sources if not run.config.trains(name)}
+    large = {name: part.note for name, part in parts.items() if part is not None}
+    reason = "no training rows: the sources were built without a training part"
+    remedy = "Build them with it; the folder or copy that they were built from lacks it"
+    if large:
+        reason = f"{reason}, which is large and not fetched by default. {' '.join(large.values())}".rstrip(". ")
+        remedy = f"Set 'training: [{', '.join(large)}]' in the configuration and run the workflow"
+    return Status(state="blocked" if large else "failed", origin="index train", reason=reason, remedy=remedy)
 
 
 class Trained(Strict):
@@ -227,7 +233,7 @@ def _pairs_or_status(run: Run, task: Task) -> Iterable[Pair] | Status:
     if isinstance(sources, Status):
         return sources
     try:
-        return _training(run, task, sources) or NO_ROWS
+        return _training(run, task, sources) or _no_rows(run, task)
     except MedhebError as error:
         return status_of(error, f"index train {task.task}")
 

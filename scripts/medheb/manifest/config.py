@@ -111,6 +111,11 @@ class Config(Strict):
     local_copies: dict[Identifier, str] = Field(
         default={}, description="source id: folder of your own copy (PhysioNet and others); verified, never copied out"
     )
+    training: Literal["all"] | tuple[Identifier, ...] = Field(
+        default=(),
+        description="sources whose training part is fetched and built too though it is large (`training` in their "
+        "manifests): all, or a list of ids; other training parts come by themselves",
+    )
     transfer: Transfer = Transfer()
     protocol: Literal["release", "corrected"] = Field(
         default="corrected", description="release: as published, to compare numbers; corrected: as the paper says"
@@ -127,3 +132,7 @@ class Config(Strict):
     embed: Embed = Embed()
     evaluate: Evaluate = Evaluate()
     report: Report = Report()
+
+    def trains(self, dataset: str) -> bool:
+        """Is the training part of a source asked for, if it has a large one?"""
+        return self.training == "all" or dataset in self.training

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from medheb.manifest.base import Identifier, Md5, RelativePath, Sha256, Strict
-from medheb.manifest.hosts import Host, PhysioNetHost
+from medheb.manifest.hosts import Host, HuggingFaceHost, PhysioNetHost
 
 EvidenceForm = Literal["2d", "3d", "text"]
 AccessClass = Literal["open", "registration", "gated", "competition", "credentialed", "restricted"]
@@ -64,6 +64,26 @@ class Recipe(Strict):
     options: dict[str, Any] = Field(default_factory=dict, description="checked by the recipe itself")
 
 
+class TrainingPart(Strict):
+    """What a source's training part needs beyond its test part. Fetched where the run asks for it (``training``)."""
+
+    include: tuple[str, ...] = Field(default=(), description="further file patterns of the hub")
+    names: tuple[str, ...] = Field(default=(), description="further rules that build file names on the hub")
+    files: tuple[SourceFile, ...] = Field(default=(), description="further files as the host serves them")
+    unpack: tuple[str, ...] = Field(default=(), description="further patterns of members of archives")
+    max_bytes: int | None = Field(default=None, ge=1, description="unpacked bytes with them, null if as without")
+    max_members: int | None = Field(default=None, ge=1, description="members with them, null if as without")
+    download_bytes: int | None = Field(default=None, ge=0, description="of these files alone, null if unknown")
+    cases: int | None = Field(default=None, ge=1, description="further volumes or studies, null if unknown or none")
+    note: str = Field(min_length=10, description="why it is not fetched by default")
+
+    @model_validator(mode="after")
+    def _needs_something(self) -> TrainingPart:
+        if not (self.include or self.names or self.files or self.unpack):
+            raise ValueError("include, names, files or unpack: what the training part needs")
+        return self
+
+
 class Place(Strict):
     """Where the card's layout has a part of the image folder that cannot be the folder itself."""
 
@@ -114,6 +134,9 @@ class Dataset(Strict):
         description="pictures, volumes or texts of the test part; sizes jobs, decides no result, null if unknown",
     )
     unpack: Unpack | None = Field(default=None, description="null: files are left as they are")
+    training: TrainingPart | None = Field(
+        default=None, description="null: there is no training part, or it comes with the test part"
+    )
     recipe: Recipe
     images: RelativePath = Field(description="folder of the canonical layout that the recipe fills")
     places: tuple[Place, ...] = Field(default=(), description="further places of the layout, made as links")
@@ -129,6 +152,28 @@ class Dataset(Strict):
         """Source under whose name its groups (patients, cases) are compared with those of others."""
         return self.patients or self.id
 
+    def with_training(self) -> Dataset:
+        """This source with its training part among what is fetched, unpacked and read."""
+        more = self.training
+        if more is None:
+            return self
+        changes: dict[str, Any] = {"files": (*self.files, *more.files)}
+        if isinstance(self.host, HuggingFaceHost):
+            patterns = {"include": (*self.host.include, *more.include), "names": (*self.host.names, *more.names)}
+            changes["host"] = self.host.model_copy(update=patterns)
+        if self.unpack is not None:
+            caps = {"max_bytes": more.max_bytes, "max_members": more.max_members}
+            changes["unpack"] = self.unpack.model_copy(
+                update={"include": (*self.unpack.include, *more.unpack)}
+                | {name: value for name, value in caps.items() if value is not None}
+            )
+        known = self.download_bytes is not None and more.download_bytes is not None
+        changes["download_bytes"] = (self.download_bytes or 0) + (more.download_bytes or 0) if known else None
+        changes |= {"disk_bytes": None, "inodes": None, "build_bytes": None}
+        if self.cases and more.cases:
+            changes["cases"] = self.cases + more.cases
+        return self.model_copy(update=changes)
+
     @model_validator(mode="after")
     def _rules(self) -> Dataset:
         if self.access in {"credentialed", "restricted"} and (self.redistribution or self.show_content):
@@ -138,6 +183,11 @@ class Dataset(Strict):
             raise ValueError("host of kind physionet where there is also: both are looked for in one copy of the user")
         if self.also and len({host.slug for host in hosts}) != len(hosts):
             raise ValueError("another slug for each project of host, mirrors and also")
+        more = self.training
+        if more and (more.include or more.names) and not isinstance(self.host, HuggingFaceHost):
+            raise ValueError("training.include and training.names for a host of kind huggingface only")
+        if more and more.unpack and self.unpack is None:
+            raise ValueError("training.unpack where there is unpack")
         if not self.files and not self.files_note:
             raise ValueError("files, or a files_note that says why there are none")
         return self

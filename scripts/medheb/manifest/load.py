@@ -171,6 +171,13 @@ def _select(available: Mapping[str, Any], wanted: str | Sequence[str], key: str,
     return [name for name in available if name in set(wanted)]
 
 
+def _with_training(datasets: dict[str, Dataset], config: Config, where: str) -> dict[str, Dataset]:
+    """The manifests, with the training parts that the configuration asks for."""
+    large = {key: dataset for key, dataset in datasets.items() if dataset.training}
+    chosen = set(_select(large, config.training, "training", where))
+    return {key: dataset.with_training() if key in chosen else dataset for key, dataset in datasets.items()}
+
+
 def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
     """Load the manifests that ``config`` points at, select, and check every reference.
 
@@ -178,7 +185,7 @@ def load_run(config: Config, protocols: Path = PROTOCOLS) -> Run:
         MedhebError: a manifest is wrong, or names something that does not exist.
     """
     folder = Path(config.manifests)
-    datasets = load_datasets(folder / "datasets")
+    datasets = _with_training(load_datasets(folder / "datasets"), config, f"configuration for {folder}")
     tasks = load_tasks(folder / "tasks.tsv")
     models = load_models(folder / "models.yaml")
     graded = load_graded(folder, tasks)

@@ -90,7 +90,7 @@ def of_part(context: Context[ClassOptions], part: Part, role: str = "all") -> li
     """Labelled items of a part; those of the source's own list for training where the rule names one."""
     path = context.options.training
     if part == "train" and path is not None:
-        return [entry for source in context.sources.of(role) for entry in source.listed(path)]
+        return [entry for source in context.sources.of(role) for entry, _ in source.listed("selection", path)]
     return context.of_part(labelled(context, role), part)
 
 

@@ -72,6 +72,8 @@ class QuestionOptions(RuleOptions):
         question: fact with the question.
         answer: fact with the answer.
         asked: where questions stand, if they are no facts.
+        training: kind of records like those of ``asked``, if the pictures of the training part stay in place and are
+            not built.
         templates: questions that are made of facts.
         family: fact of the wider class, for templates; see ``label``.
         candidates: of a row's own list where neither the source gives choices nor the whole answer set is asked.
@@ -81,6 +83,7 @@ class QuestionOptions(RuleOptions):
     question: str = "question"
     answer: str = "answer"
     asked: Asked | None = None
+    training: str | None = None
     templates: tuple[Template, ...] = ()
     family: str | None = None
     candidates: int = Field(default=LOCAL_TEXTS, ge=2)
@@ -109,6 +112,15 @@ def _from_rows(context: Context[QuestionOptions], asked: Asked) -> Iterator[tupl
     context.left_out(missing, "questions about pictures that were not built")
 
 
+def _listed(context: Context[QuestionOptions]) -> Iterator[tuple[Entry, str, str, tuple[str, ...]]]:
+    """Questions of the training part about pictures that stay in place."""
+    options = context.options
+    for source in context.sources.all if options.training and options.asked else ():
+        asked = options.asked or Asked()
+        for entry, row in source.listed(options.training or ""):
+            yield entry, row.text(asked.question), row.text(asked.answer), ()
+
+
 def _all(context: Context[QuestionOptions]) -> Iterator[tuple[Entry, str, str, tuple[str, ...]]]:
     """Item, question, answer and the source's own choices."""
     options = context.options
@@ -129,6 +141,10 @@ def _named(context: Context[QuestionOptions], part: Part) -> Iterator[tuple[Pair
     """Pairs with their choices; a question that is asked again of the same pixels with the same answer counts once."""
     everything = list(_all(context))
     kept = {entry.name for entry in context.of_part({entry.name: entry for entry, *_ in everything}.values(), part)}
+    if part == "train":
+        listed = list(_listed(context))
+        everything += listed
+        kept |= {entry.name for entry, *_ in listed}
     seen: set[tuple[str, str, str]] = set()
     for entry, question, answer, choices in everything:
         key = (entry.content, comparable(question), comparable(answer))

@@ -52,6 +52,8 @@ class ReportOptions(RuleOptions):
         text: fact that holds the report, if it is one.
         joined: where the report stands, if it is no fact.
         queries_from: sources of the queries; wrong texts come from all.
+        training: kind of records that name pictures with their texts, if those of the training part stay in place and
+            are not built.
         apart: fact in which wrong texts' items differ from the query's where any does.
         candidates: of a local pool.
     """
@@ -60,6 +62,7 @@ class ReportOptions(RuleOptions):
     text: str | None = None
     joined: Joined | None = None
     queries_from: Role = "all"
+    training: str | None = None
     apart: str = "group"
     candidates: int = LOCAL_TEXTS
 
@@ -113,7 +116,19 @@ def with_reports(context: Context[ReportOptions], role: Role = "all") -> list[tu
     return kept
 
 
+def _listed(context: Context[ReportOptions]) -> Iterator[tuple[Entry, str]]:
+    """Pictures of the training part that stay in place, with their texts."""
+    options = context.options
+    for source in context.sources.of(options.queries_from) if options.training and options.joined else ():
+        for entry, row in source.listed(options.training or ""):
+            text = _text(row, options.joined or Joined())
+            if text:
+                yield entry, text
+
+
 def _pairs(context: Context[ReportOptions], part: Part) -> Iterator[tuple[Entry, str]]:
+    if part == "train":
+        yield from _listed(context)
     texts = {entry.name: (entry, text) for entry, text in with_reports(context, context.options.queries_from)}
     for entry in distinct(context.of_part((entry for entry, _ in texts.values()), part)):
         yield texts[entry.name]
