@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 
 from medheb.core.digests import json_digest, sha256_bytes
+from medheb.core.known_code import KnownCode, user_file
 
 PACKAGE = "medheb"
-
-
+KNOWN = KnownCode(user_file())
 ROOT = Path(__file__).resolve().parent.parent  # the package's folder
 
 
@@ -35,7 +35,18 @@ def _parse(module: str) -> tuple[str, tuple[str, ...]]:
     path = module_path(module)
     if path is None:
         raise ModuleNotFoundError(module)
-    tree = ast.parse(path.read_bytes())
+    text = path.read_bytes()
+    found = KNOWN.get(text)
+    if found is None:
+        found = _look(text)
+        KNOWN.put(text, found)
+    digest, imported = found
+    return digest, tuple(name for name in imported if module_path(name))
+
+
+def _look(text: bytes) -> tuple[str, tuple[str, ...]]:
+    """Digest of a module's code, and all names of this package in its imports, modules or not."""
+    tree = ast.parse(text)
     imported: set[str] = set()
     for node in _statements(tree):
         if isinstance(node, ast.Import):
@@ -48,7 +59,7 @@ def _parse(module: str) -> tuple[str, tuple[str, ...]]:
                 case [ast.Expr(value=ast.Constant(value=str()) as docstring), *_]:
                     docstring.value = ""
     digest = sha256_bytes(ast.dump(tree, annotate_fields=False).encode())
-    return digest, tuple(sorted(name for name in imported if module_path(name)))
+    return digest, tuple(sorted(imported))
 
 
 def _statements(tree: ast.Module) -> Iterator[ast.AST]:
