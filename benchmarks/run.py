@@ -101,7 +101,7 @@ def bench_inputs(config: Path) -> None:
     run = load_run(load_config([Path("config/config.yaml"), config]))
     model = next(model for model in run.models.values() if not model.canary)
     adapter = load_adapter(model, run.layout)
-    distinct = sum(len(distinct_inputs(run, adapter, group)) for group in run.groups)
+    distinct = sum(len(distinct_inputs(run, adapter, group).inputs) for group in run.groups)
     everything = 0
     for task in run.tasks.values():
         if read_status(run.layout.task_status(task.index)).ok:

@@ -148,7 +148,11 @@ def embed(model: ModelId, group: GroupId, threads: Threads = 2) -> None:
     _limit_threads(threads)
     from medheb.embed.run import embed_inputs
 
-    tell(embed_inputs(current_run(), model, group))
+    from medheb.embed.devices import gpus_for
+    from medheb.embed.ranks import start_ranks
+    run = current_run()
+    start_ranks(gpus_for(run, model))
+    tell(embed_inputs(run, model, group, threads))
 
 
 @app.command()

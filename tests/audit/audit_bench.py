@@ -224,7 +224,7 @@ class Bench:
                 write_receipt(self.layout.embedded(model, source), Receipt(model=model, group=source, status=BLOCKED))
                 self.score(model, one, 0, BLOCKED)
                 continue
-            keys = tuple(distinct_inputs(self.run, load_adapter(self.run.models[model], self.layout), source))
+            keys = tuple(distinct_inputs(self.run, load_adapter(self.run.models[model], self.layout), source).inputs)
             Store(self.layout.store(model) / FINGERPRINT).append(keys, np.ones((len(keys), 3), np.float32))
             write_receipt(
                 self.layout.embedded(model, source),

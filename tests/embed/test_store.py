@@ -50,6 +50,43 @@ def test_flipped_bit_in_a_vector_is_found_on_reading(tmp_path: Path) -> None:
         Store(tmp_path).load(["a"])
 
 
+def test_shard_of_another_revision_is_refused_or_set_aside(tmp_path: Path) -> None:
+    Store(tmp_path / "old").append(["a"], vectors(1))
+    shard = next((tmp_path / "old").glob("*.safetensors"))
+    (tmp_path / "new").mkdir()
+    shard.rename(tmp_path / "new" / shard.name)
+    with pytest.raises(MedhebError, match="written for fingerprint old, another model, revision or setting"):
+        Store(tmp_path / "new")
+    assert len(Store(tmp_path / "new", repair=True)) == 0
+
+
+def test_changed_vectors_are_set_aside_when_checked(tmp_path: Path) -> None:
+    Store(tmp_path).append(["a"], vectors(1))
+    Store(tmp_path).append(["b"], vectors(1, seed=1))
+    shard = sorted(tmp_path.glob("*.safetensors"))[0]
+    content = bytearray(shard.read_bytes())
+    content[-1] ^= 1
+    shard.write_bytes(bytes(content))
+    with pytest.raises(MedhebError, match="do not have the digest"):
+        Store(tmp_path).check(["a", "b", "c"])
+    store = Store(tmp_path, repair=True)
+    store.check(["a", "b", "c"])
+    assert len(store) == len(Store(tmp_path)) == 1
+
+
+def test_digest_sees_keys_and_vectors_not_shards(tmp_path: Path) -> None:
+    rows = vectors(3)
+    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    one.append(["a", "b", "c"], rows)
+    two.append(["c"], rows[2:])
+    two.append(["b", "a"], rows[1::-1])
+    assert one.digest() == two.digest()
+    assert one.digest(["a", "b"]) != one.digest()
+    other = Store(tmp_path / "other")
+    other.append(["a", "b", "c"], rows[::-1])
+    assert other.digest() != one.digest()
+
+
 def test_leftovers_of_a_killed_writer_are_ignored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(["a"], vectors(1))

@@ -20,6 +20,10 @@ class MedhebError(Exception):
         self.remedy = remedy
         super().__init__(f"{self.where}: {fault}. {remedy}")
 
+    def __reduce__(self) -> tuple[type[MedhebError], tuple[str, str, str]]:
+        """Errors of worker processes arrive as they were raised."""
+        return type(self), (self.where, self.fault, self.remedy)
+
 
 class BlockedError(MedhebError):
     """Something outside our reach is missing (network, terms, credentials, optional client).

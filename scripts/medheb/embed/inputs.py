@@ -19,12 +19,24 @@ from medheb.models.base import Adapter, ImageRef, Rendered, Side
 
 @dataclass(frozen=True)
 class RenderedTask:
-    """A task as one model sees it: queries [n] and their candidates, positive first."""
+    """A task as one model sees it: queries [n] and their candidates, positive first.
+
+    ``sizes`` holds width and height in pixels of images by their sha256, as far as the inventories know them.
+    """
 
     task: Task
     records: list[Record]
     queries: list[Rendered]
     candidates: list[list[Rendered]]
+    sizes: dict[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class GroupInputs:
+    """Distinct rendered inputs of a group of tasks by key, in key order, and the sizes of their images."""
+
+    inputs: dict[str, Rendered]
+    sizes: dict[str, tuple[int, int]]
 
 
 def render_task(run: Run, task: Task, adapter: Adapter) -> RenderedTask:
@@ -38,6 +50,7 @@ def render_task(run: Run, task: Task, adapter: Adapter) -> RenderedTask:
     path = run.layout.task_index(task.index)
     records = read_records(path)
     images = Images(inventories_of(run, task) if task.image_root is not None else [])
+    sizes: dict[str, tuple[int, int]] = {}
     clean = published if run.protocol.text_cleaning else honest
 
     @cache
@@ -53,6 +66,9 @@ def render_task(run: Run, task: Task, adapter: Adapter) -> RenderedTask:
                     "Build the index again, or the source that should hold the image",
                 )
             refs.append(ImageRef(full, found.file.sha256))
+            width, height = found.file.facts.get("width"), found.file.facts.get("height")
+            if isinstance(width, int) and isinstance(height, int):
+                sizes[found.file.sha256] = (width, height)
         shown = replace(item, text=clean(item.text)) if task.family == "text-text" else item
         return adapter.render(shown, instruction, side, tuple(refs))
 
@@ -62,19 +78,22 @@ def render_task(run: Run, task: Task, adapter: Adapter) -> RenderedTask:
         queries=[rendered(record.query, record.qry_inst, "query") for record in records],
         # Candidates carry no instruction, in the paper and in the published code alike.
         candidates=[[rendered(item, "", "candidate") for item in record.candidates] for record in records],
+        sizes=sizes,
     )
 
 
-def distinct_inputs(run: Run, adapter: Adapter, group: str) -> dict[str, Rendered]:
-    """Rendered inputs by key, in key order, of all tasks of a group that could be built."""
+def distinct_inputs(run: Run, adapter: Adapter, group: str) -> GroupInputs:
+    """What a model must embed for all tasks of a group that could be built."""
     found: dict[str, Rendered] = {}
+    sizes: dict[str, tuple[int, int]] = {}
     for task in run.tasks_of(group):
         if not read_status(run.layout.task_status(task.index)).ok:
             continue
         rendered = render_task(run, task, adapter)
         for inputs in [rendered.queries, *rendered.candidates]:
             found |= {item.key: item for item in inputs}
-    return dict(sorted(found.items()))
+        sizes |= rendered.sizes
+    return GroupInputs(dict(sorted(found.items())), sizes)
 
 
 def distinct_parts(adapter: Adapter, inputs: Iterable[Rendered]) -> dict[str, Rendered]:

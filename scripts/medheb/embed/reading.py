@@ -40,11 +40,33 @@ class ImageReader:
             raise MedhebError(path, f"cannot be read ({error.strerror})", BUILD_AGAIN) from error
         if sha256_bytes(content) != ref.sha256:
             raise MedhebError(path, "has changed since it was built", BUILD_AGAIN)
+        return decoded(path, content)
+
+    def size(self, ref: ImageRef) -> tuple[int, int]:
+        """Width and height in pixels from the file's header.
+
+        Raises:
+            MedhebError: missing, or no PNG or JPEG.
+        """
+        path = self.benchmark / ref.path
         try:
-            image = Image.open(BytesIO(content), formats=READABLE_FORMATS)
-            if image.width * image.height > MAX_PIXELS:
-                raise MedhebError(path, f"has {image.width} x {image.height} pixels", f"Allowed: {MAX_PIXELS} in all")
-            image.load()
+            with Image.open(path, formats=READABLE_FORMATS) as image:
+                return image.size
         except (OSError, Image.DecompressionBombError) as error:
             raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", BUILD_AGAIN) from error
-        return image
+
+
+def decoded(path: Path, content: bytes) -> Image.Image:
+    """The picture in ``content``; ``path`` is named in errors.
+
+    Raises:
+        MedhebError: too large, or no PNG or JPEG.
+    """
+    try:
+        image = Image.open(BytesIO(content), formats=READABLE_FORMATS)
+        if image.width * image.height > MAX_PIXELS:
+            raise MedhebError(path, f"has {image.width} x {image.height} pixels", f"Allowed: {MAX_PIXELS} in all")
+        image.load()
+    except (OSError, Image.DecompressionBombError) as error:
+        raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", BUILD_AGAIN) from error
+    return image

@@ -1,49 +1,52 @@
 """The embedding store: append-only shards of vectors by content key. Resume point and cache in one.
 
-A shard is a safetensors file with ``vectors`` float32 [n, d]; its keys and the sha256 of the vectors
-stand in the header. A shard is written whole under a temporary name and renamed, so a reader
-never sees half of one, and several jobs may append at once.
+A shard is a safetensors file with ``vectors`` float32 [n, d]; its keys, the store's fingerprint and the sha256 of
+the vectors stand in the header. A shard is written whole under a temporary name and renamed, so a reader never sees
+half of one, and several jobs may append at once.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from medheb.core.digests import sha256_bytes
+from medheb.core.batches import batched
+from medheb.core.digests import json_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_bytes
 from medheb.models.base import Vectors
 
 log = logging.getLogger("medheb.embed")
 SUFFIX = ".safetensors"
+HEAD = "medheb"
+ROWS_AT_ONCE = 4096
 
 
 class Store:
-    """Vectors of one model fingerprint, by input key.
+    """Vectors of one model fingerprint, by the key of a part.
 
     Args:
-        folder: the fingerprint's folder; created when first written to.
-        repair: set aside damaged shards (their inputs are embedded again) instead of refusing them.
+        folder: named after the fingerprint; created when first written to.
+        repair: set aside damaged shards (their parts are embedded again) instead of refusing them.
     """
 
     def __init__(self, folder: Path, *, repair: bool = False) -> None:
         self.folder = folder
+        self.repair = repair
         self._shard_of: dict[str, tuple[Path, int]] = {}
+        self._open: dict[Path, Vectors] = {}
         for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []:
             try:
                 keys = _read_keys(path)
             except MedhebError as error:
-                if not repair:
-                    raise
-                log.warning("%s: %s; its inputs are embedded again", path, error.fault)
-                path.unlink(missing_ok=True)
+                self._set_aside(path, error)
                 continue
             for row, key in enumerate(keys):
                 self._shard_of.setdefault(key, (path, row))
@@ -61,32 +64,76 @@ class Store:
         """Write one shard; vectors is float32 [len(keys), d]."""
         if vectors.shape[:1] != (len(keys),) or vectors.dtype != np.float32:
             raise ValueError(f"{len(keys)} keys need float32 rows, got {vectors.dtype} {vectors.shape}")
-        head = {"keys": json.dumps(list(keys)), "sha256": sha256_bytes(vectors.tobytes())}
-        path = self.folder / f"{sha256_bytes(head['keys'].encode())[:32]}{SUFFIX}"
-        write_bytes(path, save({"vectors": np.ascontiguousarray(vectors)}, metadata=head))
+        content = np.ascontiguousarray(vectors)
+        head = {
+            "fingerprint": self.folder.name,
+            "keys": list(keys),
+            "sha256": hashlib.sha256(content.data).hexdigest(),
+        }
+        path = self.folder / f"{json_digest(head['keys'])[:32]}{SUFFIX}"
+        # One entry, because the format keeps several in no order: equal shards are equal files.
+        write_bytes(path, save({"vectors": content}, metadata={HEAD: json.dumps(head, sort_keys=True)}))
+        self._open.pop(path, None)
         for row, key in enumerate(keys):
             self._shard_of.setdefault(key, (path, row))
 
     def load(self, keys: Sequence[str]) -> Vectors:
-        """Vectors of ``keys`` in their order, float32 [n, d]; each shard is read and checked once.
+        """Vectors of ``keys`` in their order, float32 [n, d]; each shard is checked when it is first read.
 
         Raises:
             MedhebError: a key that is not in the store, or a shard whose vectors changed.
         """
-        by_shard: dict[Path, list[tuple[int, int]]] = {}
+        result: Vectors | None = None
+        for path, (positions, rows) in sorted(self._places(keys).items()):
+            vectors = self._vectors(path)
+            if result is None:
+                result = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
+            if vectors.shape[1] != result.shape[1]:
+                raise _damaged(path, f"{vectors.shape[1]} values a vector, others have {result.shape[1]}")
+            result[positions] = vectors[rows]
+        return result if result is not None else np.empty((0, 0), dtype=np.float32)
+
+    def check(self, keys: Iterable[str]) -> None:
+        """Read the vectors of those ``keys`` that are here; shards that changed are set aside or refused.
+
+        Raises:
+            MedhebError: a shard whose vectors changed, unless this store repairs.
+        """
+        for path in sorted(self._places([key for key in keys if key in self])):
+            try:
+                self._vectors(path)
+            except MedhebError as error:
+                self._set_aside(path, error)
+                self._shard_of = {key: place for key, place in self._shard_of.items() if place[0] != path}
+
+    def digest(self, keys: Iterable[str] | None = None) -> str:
+        """Digest over keys and vectors, whatever shards they lie in."""
+        found: list[list[str]] = []
+        for some in batched(sorted(keys if keys is not None else self), ROWS_AT_ONCE):
+            found += [[key, sha256_bytes(row.tobytes())] for key, row in zip(some, self.load(some), strict=True)]
+        return json_digest(found)
+
+    def _places(self, keys: Sequence[str]) -> dict[Path, tuple[list[int], list[int]]]:
+        places: dict[Path, tuple[list[int], list[int]]] = {}
         for position, key in enumerate(keys):
             if key not in self._shard_of:
                 raise MedhebError(self.folder, f"lacks the vector of input {key[:12]}", "Run the embedding step again")
             path, row = self._shard_of[key]
-            by_shard.setdefault(path, []).append((position, row))
-        result: Vectors | None = None
-        for path, places in sorted(by_shard.items()):
-            vectors = _read_vectors(path)
-            if result is None:
-                result = np.empty((len(keys), vectors.shape[1]), dtype=np.float32)
-            positions, rows = zip(*places, strict=True)
-            result[list(positions)] = vectors[list(rows)]
-        return result if result is not None else np.empty((0, 0), dtype=np.float32)
+            positions, rows = places.setdefault(path, ([], []))
+            positions.append(position)
+            rows.append(row)
+        return places
+
+    def _vectors(self, path: Path) -> Vectors:
+        if path not in self._open:
+            self._open[path] = _map_vectors(path)
+        return self._open[path]
+
+    def _set_aside(self, path: Path, error: MedhebError) -> None:
+        if not self.repair:
+            raise error
+        log.warning("%s: %s; its parts are embedded again", path, error.fault)
+        path.unlink(missing_ok=True)
 
 
 def _damaged(path: Path, why: object) -> MedhebError:
@@ -96,22 +143,31 @@ def _damaged(path: Path, why: object) -> MedhebError:
 def _read_keys(path: Path) -> list[str]:
     try:
         with safe_open(path, framework="numpy") as shard:
-            keys: list[str] = json.loads(shard.metadata()["keys"])
+            head = json.loads(shard.metadata()[HEAD])
+            keys: list[str] = head["keys"]
             rows = shard.get_slice("vectors").get_shape()[0]
+            fingerprint = head["fingerprint"]
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
     if rows != len(keys):
         raise _damaged(path, f"{len(keys)} keys for {rows} vectors")
+    if fingerprint != path.parent.name:
+        raise _damaged(path, f"written for fingerprint {fingerprint[:12]}, another model, revision or setting")
     return keys
 
 
-def _read_vectors(path: Path) -> Vectors:
+def _map_vectors(path: Path) -> Vectors:
+    """A read-only view of a shard's vectors; pages are loaded when they are used."""
     try:
         with safe_open(path, framework="numpy") as shard:
-            vectors: Vectors = shard.get_tensor("vectors")
-            expected = shard.metadata()["sha256"]
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
+            part = shard.get_slice("vectors")
+            rows, columns = part.get_shape()
+            kind, expected = part.get_dtype(), json.loads(shard.metadata()[HEAD])["sha256"]
+        # the format puts the data last
+        start = path.stat().st_size - 4 * rows * columns
+        vectors: Vectors = np.memmap(path, dtype="<f4", mode="r", offset=start, shape=(rows, columns))
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
         raise _damaged(path, error) from error
-    if sha256_bytes(vectors.tobytes()) != expected:
+    if kind != "F32" or hashlib.sha256(vectors.data).hexdigest() != expected:
         raise _damaged(path, "its vectors do not have the digest that was written with them")
     return vectors

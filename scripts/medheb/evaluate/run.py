@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -77,7 +78,7 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
                     "task_digest": json_digest(as_json(rendered.records)),
                     "data_root": data_root(run, task),
                     "fingerprint": receipt.fingerprint,
-                    **_summary(run, task, pools, table),
+                    **_summary(run, task, pools, table, receipt.notes),
                 }
             )
         else:
@@ -139,7 +140,7 @@ def _per_query(run: Run, task: Task, pools: Pools, ranked: list[Ranked]) -> list
     return table
 
 
-def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]]) -> dict[str, Any]:
+def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]], notes: Sequence[str]) -> dict[str, Any]:
     options = run.config.evaluate
     # The same resamples for every model, so that differences between models are paired.
     seed = run.config.seed + zlib.crc32(task.task.encode())
@@ -155,7 +156,7 @@ def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]]) ->
             chance=float(np.mean([row[f"{metric}_chance"] for row in table])),
         )
     tied_fraction = float(np.mean([row["tied"] > row["positives"] for row in table]))
-    warnings: list[str] = []
+    warnings = list(notes)
     if tied_fraction > COLLAPSED_TIES:
         warnings.append(
             f"{tied_fraction:.0%} of the queries tie with a wrong candidate: the vectors may have collapsed"

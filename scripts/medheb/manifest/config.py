@@ -60,6 +60,15 @@ class Embed(Strict):
     """The embedding step."""
 
     shard_inputs: int = Field(
+    device: Literal["auto", "cpu", "cuda"] = Field(
+        default="auto", description="auto: the GPUs of the job, else the CPU"
+    )
+    batch_tokens: int | None = Field(
+        default=None, ge=1, description="most tokens of a batch; null: 32768 on a GPU, 4096 on a CPU"
+    )
+    workers: int | None = Field(
+        default=None, ge=0, description="processes that decode images; null: by the job's threads; 0: none"
+    )
         default=256, ge=1, description="inputs per store shard; a killed job repeats at most one shard"
     )
     job_minutes: float = Field(

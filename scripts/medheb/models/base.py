@@ -71,7 +71,8 @@ SizeOf = Callable[[ImageRef], tuple[int, int]]
 class Adapter(Protocol):
     """A model without its weights.
 
-    Cheap to make; picklable, because it goes to worker processes; hashable: equal adapters render alike.
+    Cheap to make; picklable, because it goes to worker processes; hashable: equal adapters render alike. Its module
+    imports torch and transformers only inside the functions that need them: every evaluation and worker loads it.
     """
 
     def render(self, item: Item, instruction: str, side: Side, images: Sequence[ImageRef]) -> Rendered:

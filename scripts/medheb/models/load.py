@@ -33,6 +33,7 @@ class Kind:
         adapter: the adapter of an entry.
         encoder: the encoder of an entry on a device (``cpu``, ``cuda:0``).
         gpu_dtype: number format of the network on a GPU; on a CPU it is always float32.
+        on_device: whether it has a network that runs on a GPU where there is one.
         weights: digest of what decides vectors and does not stand in the manifest: files found or fitted on this
             machine.
     """
@@ -41,6 +42,7 @@ class Kind:
     adapter: Callable[[Model, Layout], Adapter]
     encoder: Callable[[Model, Layout, str], Encoder]
     gpu_dtype: str = FLOAT32
+    on_device: bool = True
     weights: Callable[[Model, Layout], Any] | None = None
 
 
@@ -54,6 +56,11 @@ def dtype_on(model: Model, device: str) -> str:
     if isinstance(model.adapter, NetworkAdapter):
         return number_format(model.adapter.dtype, device)
     return KINDS[model.adapter.name].gpu_dtype if device.startswith("cuda") else FLOAT32
+
+
+def uses_device(model: Model) -> bool:
+    """Whether it matters on what a model runs."""
+    return KINDS[model.adapter.name].on_device
 
 
 def fingerprint(model: Model, layout: Layout, device: str = "cpu") -> str:
@@ -150,8 +157,8 @@ KINDS: dict[str, Kind] = {
         encoder=_dual_encoder,
         weights=lambda model, layout: read_bridge(layout.bridge(model.id))[1],
     ),
-    "random": Kind(1, lambda *_: CanaryAdapter(), _canary),
-    "constant": Kind(1, lambda *_: CanaryAdapter(), _canary),
+    "random": Kind(1, lambda *_: CanaryAdapter(), _canary, on_device=False),
+    "constant": Kind(1, lambda *_: CanaryAdapter(), _canary, on_device=False),
     **{
         name: Kind(version, network_adapter, network_encoder, weights=weights_digest)
         for name, version in VERSIONS.items()
