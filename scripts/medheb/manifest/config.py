@@ -59,7 +59,6 @@ class Drr(Strict):
 class Embed(Strict):
     """The embedding step."""
 
-    shard_inputs: int = Field(
     device: Literal["auto", "cpu", "cuda"] = Field(
         default="auto", description="auto: the GPUs of the job, else the CPU"
     )
@@ -69,8 +68,10 @@ class Embed(Strict):
     workers: int | None = Field(
         default=None, ge=0, description="processes that decode images; null: by the job's threads; 0: none"
     )
-        default=256, ge=1, description="inputs per store shard; a killed job repeats at most one shard"
+    shard_inputs: int = Field(
+        default=2048, ge=1, description="most inputs of a store shard; a killed job repeats at most one shard"
     )
+    shard_minutes: float = Field(default=3.0, gt=0, description="a shard is written at least this often")
     job_minutes: float = Field(
         default=30.0,
         gt=0,
