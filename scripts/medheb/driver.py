@@ -187,6 +187,8 @@ def _stale_lock() -> bool:
         words = info["cmdline"] or []
         if info["pid"] == os.getpid() or not info["cwd"] or Path(info["cwd"]) != here:
             continue
+        if "--target-jobs" in words:
+            continue  # the Snakemake inside a job of the cluster, where this machine is one of its nodes too
         if any(Path(word).name == "snakemake" or word == "snakemake" for word in words[:4]):
             raise MedhebError(here, f"is in use by Snakemake process {info['pid']}", "Wait for it, or stop it first")
     return True
