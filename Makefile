@@ -8,7 +8,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup demo test check unit bench fix lock clean-demo report-example
+.PHONY: help setup demo test check unit cluster bench fix lock clean-demo report-example
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,7 +42,10 @@ check: $(READY)
 	$(BIN)/snakemake --lint
 
 unit: $(READY) $(VALIDATORS)
-	$(BIN)/pytest -n $(CORES)
+	$(BIN)/pytest -n $(CORES) --ignore=tests/cluster
+
+cluster: $(READY)  ## tests against a real Slurm started on this machine; needs root, and says what else
+	$(BIN)/pytest tests/cluster
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
 	$(BIN)/python benchmarks/run.py
