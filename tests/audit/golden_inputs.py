@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,42 +15,41 @@ for room in ("build_2d", "build_3d"):
     if str(ROOT / "tests" / room) not in sys.path:
         sys.path.append(str(ROOT / "tests" / room))
 
-import make_sets  # noqa: E402
+import make_all  # noqa: E402
 import make_volumes  # noqa: E402
-from making import built  # noqa: E402
 
 from medheb.audit.expected import Item, changes, expected_path, grid_mean, read_expected, update  # noqa: E402
 from medheb.audit.tolerance import grid_digest  # noqa: E402
 from medheb.build.inventory import Inventory  # noqa: E402
+from medheb.build.source import ProtocolName  # noqa: E402
 from medheb.core.digests import json_digest, merkle_root, sha256_file  # noqa: E402
 from medheb.core.errors import MedhebError  # noqa: E402
 from medheb.manifest.load import load_dataset  # noqa: E402
 
 PATH = expected_path("inputs", ROOT)
-PROTOCOLS = ("release", "corrected")
+PROTOCOLS: tuple[ProtocolName, ...] = ("release", "corrected")
 
 
 def found(folder: Path) -> dict[str, Item]:
-    """Build every source that has a maker, under both protocols."""
+    """Build every source that has a maker, under each protocol that its recipe follows."""
     items: dict[str, Item] = {}
-    sets: list[tuple[str, Callable[[Path], None], str]] = [
-        *((name, lay, str(make_sets.__file__)) for name, lay in make_sets.LAYERS.items()),
-        *((name, lay, str(make_volumes.__file__)) for name, lay in make_volumes.LAYS.items()),
-    ]
-    for name, lay, maker in sets:
+    for name, lay in make_all.LAYERS.items():
         files = folder / "in" / name
-        lay(files)
+        lay(files, 1)
+        for protocol in make_all.protocols_of(name):
+            out = folder / protocol / name
+            inventory = make_all.make(name, files, out, protocol)
+            items[f"{name} {protocol}"] = _item(name, inventory, out, make_all.maker_of(name))
+    for name, lay_volumes in make_volumes.LAYS.items():
+        files = folder / "in" / name
+        lay_volumes(files)
         for protocol in PROTOCOLS:
-            out = folder / protocol
-            if name in make_sets.LAYERS:
-                inventory = built(name, files, out, protocol)
-            else:
-                inventory = make_volumes.build(name, files, out, protocol)
-            items[f"{name} {protocol}"] = _item(name, inventory, out, maker)
+            inventory = make_volumes.build(name, files, folder / protocol, protocol)
+            items[f"{name} {protocol}"] = _item(name, inventory, folder / protocol, Path(make_volumes.__file__))
     return items
 
 
-def _item(name: str, inventory: Inventory, out: Path, maker: str) -> Item:
+def _item(name: str, inventory: Inventory, out: Path, maker: Path) -> Item:
     recipe = load_dataset(ROOT / "manifests" / "datasets" / f"{name}.yaml").recipe
     drawn = {file.path: file for file in inventory.files if "projector" in file.facts}
     grids = {path: grid_digest((out / inventory.images / path).read_bytes()) for path in drawn}
@@ -59,7 +57,7 @@ def _item(name: str, inventory: Inventory, out: Path, maker: str) -> Item:
         L2=merkle_root({file.path: file.content for file in inventory.files if file.path not in drawn}),
         tolerant={path: grid_mean(grid) for path, grid in grids.items() if grid},
         count=len(inventory.files),
-        inputs=sha256_file(Path(maker)),
+        inputs=sha256_file(maker),
         made=f"{recipe.name} {recipe.version}",
         settings=json_digest(recipe.options)[:16],
     )

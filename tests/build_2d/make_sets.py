@@ -5,7 +5,6 @@ USData. Every picture has pixels of its own, and nothing is lossy, so that diges
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -221,25 +220,3 @@ LAYERS: dict[str, Callable[[Path, int], None]] = {
     "roco_vqa": lay_roco_vqa,
     "usdata": lay_usdata,
 }
-
-
-ONE_OF_EACH_RECIPE = {"pathmnist", "isic_2018", "kvasir_seg", "pannuke", "roco_vqa", "usdata"}
-
-
-def main() -> None:
-    """Build every source from files in the other order, once with two workers, and print the roots."""
-    from making import built, root
-
-    top = Path(sys.argv[1])
-    roots = {}
-    for name, lay in LAYERS.items():
-        lay(top / "in" / name, -1)
-        roots[f"{name} release"] = root(built(name, top / "in" / name, top / "release", "release"))
-        workers = 2 if name in ONE_OF_EACH_RECIPE else 1  # starting workers is what takes the time
-        made = built(name, top / "in" / name, top / "corrected", "corrected", workers)
-        roots[f"{name} corrected"] = root(made)
-    print(json.dumps(roots))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,40 +4,20 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
+from make_texts import LANGUAGES, Row, exam, json_lines, lay_health, lay_medical_qa, lay_medmcqa, lay_pubmedqa
 from making import built, faults, root
 
 from medheb.build.text_pairs import group_alike
 from medheb.build.text_public_health_qa import clean, published_records
 from medheb.core.errors import MedhebError
 
-Row = dict[str, Any]
-
-
-def json_lines(path: Path, rows: list[Row]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
-    return path
-
 
 def written(out: Path, folder: str, name: str = "records.jsonl") -> list[Row]:
     text = (out / "Text_Data" / folder / name).read_text(encoding="utf-8")
     return [json.loads(line) for line in text.split("\n") if line]
-
-
-def exam(number: int, **changes: Any) -> Row:
-    options = {f"op{letter}": f"{letter}{number}" for letter in "abcd"}
-    names = {"choice_type": "single", "subject_name": "Anatomy", "topic_name": None, "exp": ""}
-    return {"id": f"q{number}", "question": f"What is {number}?", **options, "cop": 1 + number % 4, **names, **changes}
-
-
-def lay_medmcqa(top: Path, *changes: Row) -> None:
-    json_lines(top / "data" / "dev.json", [exam(number) for number in range(5)] + list(changes))
-    json_lines(top / "data" / "train.json", [exam(number) for number in range(10, 13)])
 
 
 def test_medmcqa_takes_the_option_that_is_counted_from_one(tmp_path: Path) -> None:
@@ -87,15 +67,6 @@ def test_an_id_that_occurs_twice(tmp_path: Path) -> None:
     assert any("records.jsonl: row q3: occurs twice" in text for text in faults(inventory))
 
 
-def lay_pubmedqa(top: Path, test: Mapping[str, str], **changes: Any) -> None:
-    entry = {"QUESTION": "Does it?", "CONTEXTS": [" One. ", "Two."], "LONG_ANSWER": "It does.", "YEAR": None}
-    rows = {str(pmid): {**entry, "final_decision": "yes", "LONG_ANSWER": f"Answer {pmid}"} for pmid in range(1, 6)}
-    rows["5"] |= changes
-    (top / "data").mkdir(parents=True, exist_ok=True)
-    (top / "data" / "ori_pqal.json").write_text(json.dumps(dict(reversed(rows.items()))))
-    (top / "data" / "test_ground_truth.json").write_text(json.dumps(test))
-
-
 def test_pubmedqa_is_split_by_the_publishers_list(tmp_path: Path) -> None:
     lay_pubmedqa(tmp_path, {"4": "yes", "2": "no"})
     inventory = built("pubmedqa", tmp_path, tmp_path / "out")
@@ -130,15 +101,6 @@ def test_pubmedqa_without_its_list(tmp_path: Path) -> None:
         built("pubmedqa", tmp_path, tmp_path / "again")
 
 
-def lay_medical_qa(top: Path, pairs: list[tuple[str, str]]) -> None:
-    answers = {"a1": "Rest and fluids.", "a2": "Surgery is needed.", "a3": "No.", "a4": "An operation."}
-    questions = {"q1": "What helps?", "q2": "what  helps?", "q3": "Is it bad?", "q4": "Anything else?"}
-    json_lines(top / "corpus.jsonl", [{"_id": key, "title": "", "text": text} for key, text in answers.items()])
-    json_lines(top / "queries.jsonl", [{"_id": key, "text": text} for key, text in questions.items()])
-    rows = [{"query-id": query, "corpus-id": answer, "score": 0} for query, answer in pairs]
-    json_lines(top / "qrels" / "test.jsonl", rows)
-
-
 def test_medical_qa_is_joined_by_ids(tmp_path: Path) -> None:
     lay_medical_qa(tmp_path, [("q1", "a1"), ("q2", "a2"), ("q3", "a3"), ("q9", "a1")])
     inventory = built("medical_qa_retrieval", tmp_path, tmp_path / "out")
@@ -170,18 +132,6 @@ def test_groups_are_joined_through_others() -> None:
     rows = [{"id": str(place), "query": query, "target": target} for place, (query, target) in enumerate(pairs)]
     group_alike(rows)
     assert [row["group"] for row in rows] == ["0", "1", "0", "0", "1"]
-
-
-LANGUAGES = ("arabic", "chinese", "english", "french", "korean", "russian", "spanish", "vietnamese")
-
-
-def lay_health(top: Path, count: int = 32, header: str = "id,question,answer") -> Path:
-    folder = top / "data"
-    folder.mkdir(parents=True, exist_ok=True)
-    for language in LANGUAGES:
-        rows = [f"{number},{language} question {number},{language} answer {number}" for number in range(count)]
-        (folder / f"{language}.csv").write_text("\n".join([header, *rows, f"{count}, ,empty"]) + "\n", "utf-8-sig")
-    return folder
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,10 @@ around all of the mask.
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -160,12 +161,11 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     path, part = Path(unit.data[0]), unit.data[1]
     arrays = open_npz(path)
     if unit.name.startswith("array "):
-        _keep_array(arrays[part], part, path, out)
+        _keep_array(arrays, part, options, path, out)
         return
-    names = [f"{part}_{name}" for name in options.masks if f"{part}_{name}" in arrays]
-    if not names:
+    images, masks = arrays[f"{part}_images"], _masks_of(arrays, part, options)
+    if masks is None:
         raise MedhebError(path, f"holds no masks of {part}: no {', '.join(options.masks)}", GET_AGAIN)
-    images, masks = arrays[f"{part}_images"], arrays[names[0]]
     if images.count != masks.count:
         raise MedhebError(path, f"holds {images.count} pictures but {masks.count} masks of {part}", GET_AGAIN)
     left_out = 0
@@ -192,8 +192,17 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         )
 
 
+def _masks_of(arrays: Mapping[str, StoredSlices], part: str, options: Options) -> StoredSlices | None:
+    return next((arrays[f"{part}_{name}"] for name in options.masks if f"{part}_{name}" in arrays), None)
+
+
+def _stem(part: str, row: int, options: Options) -> str:
+    """Name of a picture: it is its own group, as no archive says who the patient is."""
+    return f"{part}_{row:05d}" + (f"_{options.name}" if options.name else "")
+
+
 def _write(out: Output, image: Image.Image, box: PixelBox, options: Options, part: str, row: int) -> None:
-    stem = f"{part}_{row:05d}" + (f"_{options.name}" if options.name else "")
+    stem = _stem(part, row, options)
     facts: dict[str, Fact] = {
         "case": stem,
         "group": stem,
@@ -211,24 +220,50 @@ def _write(out: Output, image: Image.Image, box: PixelBox, options: Options, par
     )
 
 
-def _keep_array(array: StoredSlices, name: str, path: Path, out: Output) -> None:
+def _digest(values: Array) -> bytes:
+    return hashlib.sha256(f"{values.shape}{values.dtype}".encode() + np.ascontiguousarray(values).tobytes()).digest()
+
+
+def _groups(arrays: Mapping[str, StoredSlices], part: str, rest: str, options: Options) -> list[str]:
+    """Group of each row of an array ``<part>_<rest>``: the picture of the split that it shows.
+
+    Rows of pictures and masks are in the split's order. Arrays of single categories or centres (``images_C1``,
+    ``label_C1``) repeat some of its pictures; which, their pixels tell. A row without its like is its own group.
+    """
+    name = f"{part}_{rest}"
+    rows, whole = range(arrays[name].count), arrays.get(f"{part}_images")
+    if rest == "images" or (whole is not None and arrays[name] is _masks_of(arrays, part, options)):
+        return [_stem(part, row, options) for row in rows]
+    own = [f"{name}_{row:05d}" for row in rows]
+    pictures = arrays.get(f"{part}_images_{rest.rpartition('_')[2]}")
+    if whole is None or pictures is None or pictures.count != len(rows):
+        return own
+    known = {_digest(values): _stem(part, row, options) for row, values in whole.slices()}
+    return [known.get(_digest(values), own[row]) for row, values in pictures.slices()]
+
+
+def _keep_array(arrays: Mapping[str, StoredSlices], name: str, options: Options, path: Path, out: Output) -> None:
     """An array as the published programs leave it: planes of 0 and 1 as NumPy files, all else as pictures."""
-    split, _, rest = name.partition("_")
-    folder = f"{path.name.split('.')[0]}/{f'{split}/{rest}' if split in SPLITS and rest else name}"
+    array = arrays[name]
+    part, _, rest = name.partition("_")
+    split = part if part in SPLITS and rest else None
+    folder = f"{path.name.split('.')[0]}/{f'{part}/{rest}' if split else name}"
+    facts: dict[str, Fact] = {"kind": "array", "label": options.label, "split": split_word(part) if split else None}
     if len(array.shape) < 3:
-        out.content(f"{folder}/{name}.npy", _npy(array.array()), kind="array", member=name)
+        out.content(f"{folder}/{name}.npy", _npy(array.array()), **facts, member=name)
         return
+    groups = _groups(arrays, part, rest, options) if split else [f"{name}_{row:05d}" for row in range(array.count)]
     for row, values in array.slices():
-        member = f"{name}, row {row}"
+        whose: dict[str, Fact] = {"case": groups[row], "group": groups[row], "member": f"{name}, row {row}"}
         if values.ndim == 2 and _only_0_and_1(values):
-            out.content(f"{folder}/{row:05d}.npy", _npy(values), kind="array", member=member)
+            out.content(f"{folder}/{row:05d}.npy", _npy(values), transform="as stored", **facts, **whose)
             continue
         try:
             picture = _picture(values, f"{array.where}, row {row}", rounded=False)
         except MedhebError as error:
             out.refuse(error)
             continue
-        out.picture(f"{folder}/{row:05d}.png", picture, kind="array", member=member)
+        out.picture(f"{folder}/{row:05d}.png", picture, transform="as stored", **facts, **whose)
 
 
 def _npy(values: Array) -> bytes:
