@@ -56,6 +56,7 @@ class Plan:
             # Snakemake shows the message of its own error without a traceback.
             raise WorkflowError(str(error)) from None
         self._sources = self.run.with_index().datasets
+        self._tasks_by_index = {task.index: task for task in self.run.every_task.values()}
         options = [part for path in files for part in ("--config", str(path))]
         options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
         self._options = options
@@ -286,6 +287,10 @@ class Plan:
         """Receipt of the embedding job that serves a task."""
         return str(self.run.layout.embedded(model, self.run.every_task[task].group))
 
+    def evaluate_inputs(self, model: str, task: str) -> list[str]:
+        """All that one evaluation reads: vectors, the task file, and the inventories of its sources."""
+        return [self.receipt(model, task), self.index(task), *self.task_inventories(task)]
+
     def scores(self) -> list[str]:
         """All scores of the run."""
         return [str(self.run.layout.score(model, task)) for model in self.models for task in self.tasks]
@@ -296,8 +301,7 @@ class Plan:
 
     def graded_inputs(self, model: str, key: str) -> list[str]:
         """All that one graded evaluation reads: vectors, the task file, and the inventories that name classes."""
-        task = self.run.graded_entries[key].task or key
-        return [self.receipt(model, task), self.index(task), *self.task_inventories(task)]
+        return self.evaluate_inputs(model, self.run.graded_entries[key].task or key)
 
     def all_inventories(self) -> list[str]:
         """Inventories of all sources."""
@@ -340,7 +344,7 @@ class Plan:
         return [self.inventory(dataset), digests, *[self.index(task) for task in tasks], *scores]
 
     def _by_index(self, index: str) -> Task:
-        return next(task for task in self.run.every_task.values() if task.index == index)
+        return self._tasks_by_index[index]
 
 
 def json_value(value: Any) -> str:

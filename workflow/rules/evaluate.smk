@@ -4,9 +4,7 @@
 rule evaluate_task:
     """Score one model on one task from stored vectors."""
     input:
-        receipt=lambda wildcards: PLAN.receipt(wildcards.model, wildcards.task),
-        index=lambda wildcards: PLAN.index(wildcards.task),
-        inventories=lambda wildcards: PLAN.task_inventories(wildcards.task),
+        lambda wildcards: PLAN.evaluate_inputs(wildcards.model, wildcards.task),
     output:
         score=f"{RESULTS}/scores/{{model}}/{{task}}.json",
         per_query=f"{RESULTS}/scores/{{model}}/{{task}}.parquet",
