@@ -1,7 +1,7 @@
 # MedHEB: fetch -> build -> index -> embed -> evaluate -> report, audited. Start with README.md.
 from snakemake.utils import min_version
 
-from medheb.driver import note_driver
+from medheb.driver import run_starts
 
 min_version("9.12")
 
@@ -22,7 +22,7 @@ include: "workflow/rules/audit.smk"
 
 # `medheb resume` must know whether the Snakemake that left a lock still runs.
 onstart:
-    note_driver()
+    run_starts(logger.warning)
 
 
 # Everything: scores of all models on all tasks, the report, the audit roots. Steps in between are listed

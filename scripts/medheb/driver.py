@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import psutil
@@ -82,14 +82,18 @@ def resume_workflow(arguments: Sequence[str], *, cancel: bool = False, dead: boo
     end_orphans(Path.cwd(), cancel=cancel, tell=tell)
     profile = [] if any(word.split("=")[0] == "--profile" for word in arguments) else ["--profile", "slurm"]
     if locked:
-        _snakemake([*arguments, *profile, "--unlock"])
+        _snakemake([*profile, "--unlock", *arguments])
         tell("the earlier Snakemake was killed; going on where it stopped")
-    return _snakemake([*arguments, *profile])
+    return _snakemake([*profile, *arguments])
 
 
-def note_driver() -> None:
-    """Note machine and process of this Snakemake. The Snakefile calls this when a run starts."""
+def run_starts(warn: Callable[[str], None]) -> None:
+    """Note machine and process of this Snakemake, and warn of an old profile. The Snakefile calls this."""
+    from medheb.cluster.profile import outdated
+
     write_json(DRIVER, {"host": socket.gethostname(), "process": os.getpid()})
+    if trouble := outdated():
+        warn(trouble)
 
 
 def _other_host() -> str | None:

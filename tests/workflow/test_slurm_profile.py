@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from medheb.cluster import queue
-from medheb.cluster.profile import apply_cluster, partitions_of, profile_of
+from medheb.cluster.profile import apply_cluster, outdated, partitions_of, profile_of
 from medheb.cluster.rules import runs_here
 from medheb.core.errors import MedhebError
 from medheb.manifest.cluster import Cluster, load_cluster
@@ -144,6 +144,20 @@ def test_downloads_run_where_snakemake_runs_unless_a_partition_is_named(clone: P
     for settings, here in (({}, True), ({"fetch_source": {"slurm_partition": "transfer"}}, False)):
         workflow = SimpleNamespace(resource_settings=SimpleNamespace(overwrite_resources=settings))
         assert runs_here(workflow, "fetch_source") is here
+
+
+def test_a_profile_older_than_its_description_is_named(clone: Path) -> None:
+    file = clone / "config" / "cluster.yaml"
+    assert outdated(clone) is None, "none was made"
+    apply_cluster(load_cluster(file), file, clone)
+    assert outdated(clone) is None
+    file.write_text(file.read_text().replace("jobs: 100", "jobs: 7"))
+    assert "config/cluster.yaml or slurm/config.yaml: medheb cluster apply" in str(outdated(clone))
+    apply_cluster(load_cluster(file), file, clone)
+    assert outdated(clone) is None
+    assert yaml.safe_load((clone / "slurm" / "config.v9+.yaml").read_text())["jobs"] == 7
+    file.unlink()
+    assert outdated(clone)
 
 
 @pytest.mark.parametrize(

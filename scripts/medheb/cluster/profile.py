@@ -8,6 +8,7 @@ its maps whole, so there is one file in the end and nothing to merge by hand.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_text
 from medheb.manifest.base import read_yaml
-from medheb.manifest.cluster import LOGIN, Cluster, Partition
+from medheb.manifest.cluster import CLUSTER_FILE, LOGIN, Cluster, Partition
 
 BASE = Path("slurm/config.yaml")
 GENERATED = Path("slurm/config.v9+.yaml")
@@ -28,6 +29,7 @@ PARTITIONS = Path("slurm/partitions.yaml")
 GPU_RULES = ("embed_inputs", "fit_bridge")
 FETCHING = ("fetch_source", "fetch_model")
 HEAD = "# Made by `medheb cluster apply {source}`; change that file and apply it again.\n# inputs: {digest}\n"
+MADE = re.compile(r"# Made by `medheb cluster apply (?P<source>.*)`; .*\n# inputs: (?P<digest>[0-9a-f]+)\n")
 
 
 def apply_cluster(cluster: Cluster, source: Path, root: Path = Path()) -> list[Path]:
@@ -62,6 +64,21 @@ def apply_cluster(cluster: Cluster, source: Path, root: Path = Path()) -> list[P
 def inputs_digest(source: Path, root: Path = Path()) -> str:
     """Digest of both files behind the generated profile."""
     return sha256_bytes((root / BASE).read_bytes() + b"\0" + source.read_bytes())[:16]
+
+
+def outdated(root: Path = Path()) -> str | None:
+    """What to do if the generated profile does not come from the files that are there now; None if it does."""
+    path = root / GENERATED
+    if not path.exists():
+        return None
+    made = MADE.match(path.read_text(encoding="utf-8"))
+    try:
+        if made and inputs_digest(root / made["source"], root) == made["digest"]:
+            return None
+    except OSError:
+        pass  # the description was moved
+    source = made["source"] if made else CLUSTER_FILE
+    return f"{GENERATED} is older than {source} or {BASE}: medheb cluster apply {source}"
 
 
 def profile_of(base: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
