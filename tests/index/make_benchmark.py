@@ -228,7 +228,8 @@ def text_rows(made: Made) -> None:
         for split, number in made.numbers()
     ]
     made.rows("records.jsonl", [row for row in rows if str(row["id"]).startswith("test")], kind="records")
-    made.rows("train.jsonl", [row for row in rows if str(row["id"]).startswith("train")], kind="training")
+    if made.dataset.recipe.name in {"medmcqa", "pubmedqa"}:
+        made.rows("train.jsonl", [row for row in rows if str(row["id"]).startswith("train")], kind="training")
 
 
 MAKERS: dict[str, Callable[[Made], None]] = {

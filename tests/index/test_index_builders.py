@@ -230,10 +230,10 @@ def test_refusals_of_builders(tmp_path: Path) -> None:
     with pytest.raises(MedhebError, match="outside the task's image root 2D_Images"):
         rows(make.task("label", "b", image_root="2D_Images"), outside)
     bare = [make.built_file(f"crops/{index}.png", kind="crop") for index in range(12)]
-    with pytest.raises(MedhebError, match=r"b: b/crops/0\.png: has no fact 'label'"):
+    with pytest.raises(MedhebError, match="finds 12 items, none with the fact 'label'"):
         rows(make.task("label", "b"), make.sources_of(tmp_path, b=bare))
     lonely = make.sources_of(tmp_path, b=make.person("b", make.ORGANS[:1]))
-    with pytest.raises(MedhebError, match=r"finds no wrong candidate for b/crops/liver_2\.png"):
+    with pytest.raises(MedhebError, match="finds one class only, so that no candidate is wrong"):
         rows(make.task("text_to_image", "b"), lonely)
     levels = [*make.head("a"), make.built_file("slabs/x/slice_000.png", kind="slab", case="a/x", level=3)]
     with pytest.raises(MedhebError, match="has two candidates with level 3"):

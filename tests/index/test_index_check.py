@@ -218,7 +218,7 @@ def test_paths_of_a_restricted_source_are_not_printed_or_logged(
     status = build_index(run, KEY)
     assert "3 like b/p#/p#/s#/#.png of b (row 0)" in status.reason
     assert "p1000" not in caplog.text
-    assert str(run.layout.task_status(task.index)) in caplog.text
+    assert "3 like b/p#/p#/s#/#.png of b (row 0)" in caplog.text
     assert not run.layout.results.exists()
     check_command(run, [KEY], as_json=False)
     check_command(run, [KEY], as_json=True)
@@ -229,6 +229,7 @@ def test_paths_of_a_restricted_source_are_not_printed_or_logged(
 
 def test_patterns_take_digests_as_numbers() -> None:
     assert NUMBERS.sub("#", "files/p10/s5/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9.jpg") == "files/p#/s#/#.jpg"
+    assert NUMBERS.sub("#", "gold_crop/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9_3_0.png") == "gold_crop/#_#_#.png"
     assert NUMBERS.sub("#", "faced/face_12.png") == "faced/face_#.png"
     assert NUMBERS.sub("#", "images/test_cju0qkwl35piu0993l0dewei2_polyp.png") == "images/test_#_polyp.png"
     assert NUMBERS.sub("#", "Adenocarcinoma/0024cdab0c1e.png") == "Adenocarcinoma/#.png"
@@ -372,6 +373,9 @@ def test_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 def test_another_folder_and_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).resolve().parents[2])
     run = make.run_of(tmp_path, [make.task("label", "b")], b=make.inventory("b", []))
+    with pytest.raises(MedhebError, match="out: is no folder"):
+        in_folder(run, tmp_path / "out", None)
+    (tmp_path / "out").mkdir()
     other = in_folder(run, tmp_path / "out", "release")
     assert other.layout.benchmark == tmp_path / "out"
     assert (other.config.protocol, other.protocol.name) == ("release", "release")

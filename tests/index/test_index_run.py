@@ -59,8 +59,8 @@ def test_a_refusal_becomes_a_failed_status(tmp_path: Path) -> None:
     few = make.person("b", make.ORGANS[:1])
     run = make.run_of(tmp_path, [make.task("label", "b")], b=make.inventory("b", few))
     status = build_index(run, KEY)
-    assert (status.state, status.origin) == ("failed", f"index {KEY}")
-    assert "row 0 has no wrong candidate" in status.reason
+    assert (status.state, status.origin) == ("failed", f"rule of {KEY}")
+    assert status.reason == f"task {KEY}: finds one class only, so that no candidate is wrong"
     assert run.layout.task_index("2D_Task/Some/Some_test.json").read_text() == "[]\n"
 
 

@@ -52,12 +52,17 @@ def make(
     out: Out = None,
     protocol: Under = None,
 ) -> None:
-    """Make task files; the word `make` may be left out."""
+    """Make task files; the word `make` may be left out.
+
+    Exit code 1 with --out if one of them is empty; in a run that is data, and the report shows it.
+    """
     from medheb.index.commands import index_command
 
     if not names:
         raise MedhebError("medheb index", "got no task and no source", "Name some, or `check` to check all tasks")
-    index_command(_run_for(names, out, protocol), names)
+    made = index_command(_run_for(names, out, protocol), names)
+    if out is not None and not all(status.ok for status in made):
+        raise typer.Exit(1)
 
 
 @index_app.command()

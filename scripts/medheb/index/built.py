@@ -29,6 +29,9 @@ def built(run: Run, dataset: Dataset) -> Inventory:
             named.
     """
     path = run.layout.inventory(dataset.images, dataset.id)
+    if not path.exists():
+        own = f"medheb build {dataset.id} --source FOLDER --out {run.layout.benchmark}"
+        raise MedhebError(path, f"is missing: source {dataset.id} has not been built", f"Run the workflow, or `{own}`")
     inventory = read_inventory(path)
     require_fit(inventory, dataset, run.config.protocol, path)
     return inventory

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
-from medheb.core.errors import MedhebError
 from medheb.index.records import Item, Record
+from medheb.index.refusal import RuleError
 
-REMEDY = "Give the task other sources or another builder"
+REMEDY = "Build its sources with more of what they hold, or give the task another rule"
 
 
 def content_of(item: Item, contents: Mapping[str, str]) -> tuple[str, ...]:
@@ -60,13 +60,13 @@ class RowRules:
         """Refuse the task if a rule was broken.
 
         Raises:
-            MedhebError: no query, candidates of equal content in one row, a local row without a wrong
+            RuleError: no query, candidates of equal content in one row, a local row without a wrong
                 candidate, or a global pool with two rows that share their query or their positive.
         """
         if not self._rows:
-            raise MedhebError(self._where, "would have no query", REMEDY)
+            raise RuleError(self._where, "would have no query", REMEDY)
         if self._fault is not None:
-            raise MedhebError(self._where, self._fault, REMEDY)
+            raise RuleError(self._where, self._fault, REMEDY)
 
 
 def check_rows(records: Sequence[Record], pool: str, contents: Mapping[str, str], where: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ CHECK, TRAIN = "check", "train"
 def in_folder(run: Run, out: Path | None, protocol: Literal["release", "corrected"] | None) -> Run:
     """The run on another benchmark folder (as ``medheb build --out`` filled it) or under another protocol."""
     if out is not None:
+        if not out.is_dir():
+            raise MedhebError(out, "is no folder", "Name the one that `medheb build --out` filled")
         run = replace(run, layout=replace(run.layout, benchmark=out))
     if protocol is not None and protocol != run.config.protocol:
         path = PROTOCOLS / f"{protocol}.yaml"
@@ -67,9 +70,21 @@ def index_command(run: Run, names: Sequence[str]) -> list[Status]:
     """Make the task files of tasks or sources, one after the other; the log says what came of each.
 
     Raises:
-        MedhebError: an unknown name, or a source that has not been built.
+        MedhebError: an unknown name, or a source that has not been built; the other tasks are made first.
     """
-    return [build_index(run, key) for key in tasks_named(run, names)]
+    made: list[Status] = []
+    refused: dict[str, MedhebError] = {}
+    for key in tasks_named(run, names):
+        try:
+            made.append(build_index(run, key))
+        except MedhebError as error:
+            refused.setdefault(str(error), error)
+    last = refused.popitem()[1] if refused else None
+    for told in refused:
+        print(f"error: {told}", file=sys.stderr)
+    if last is not None:
+        raise last
+    return made
 
 
 def train_rows(run: Run, names: Sequence[str]) -> None:

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from medheb.core.errors import MedhebError
 from medheb.index.records import Record, image_paths
+from medheb.index.refusal import RuleError
 from medheb.manifest.dataset import Dataset
 
 SHOWN = 5
 # Digests and random names first: numbers inside them are no pattern of their own.
-DIGEST = r"\b(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]{4,}\b"
+DIGEST = r"(?<![0-9A-Za-z])(?=[0-9a-f-]*\d)[0-9a-f]{8}[0-9a-f-]{4,}(?![0-9A-Za-z-])"
 RANDOM = r"(?<![0-9A-Za-z])(?=(?:[A-Za-z]*\d){2})[0-9A-Za-z]{12,}(?![0-9A-Za-z])"
 NUMBERS = re.compile(rf"{DIGEST}|{RANDOM}|\d+")
 REMEDY = "Build the sources again, or the index"
@@ -96,7 +97,7 @@ class Missing:
         """
         if self._rows:
             fault = f"names {len(self._rows)} images that no inventory lists: {self.told(show)}"
-            raise MedhebError(where, fault, REMEDY)
+            raise (MedhebError if show else RuleError)(where, fault, REMEDY)
 
 
 def check_complete(records: Sequence[Record], available: Collection[str], where: str) -> None:

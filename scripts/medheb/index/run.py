@@ -11,6 +11,7 @@ from medheb.core.digests import sha256_file
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_text
 from medheb.core.status import Status, first_trouble, read_status, status_of, write_status
+from medheb.fetch.located import files_of
 from medheb.index.builders.registry import builder_of
 from medheb.index.built import inventories_of
 from medheb.index.checks import RowRules, check_rows
@@ -21,6 +22,7 @@ from medheb.index.measure import Measure
 from medheb.index.paths import Images
 from medheb.index.quality import Quality, Released, write_quality
 from medheb.index.records import Record, image_paths, record_writer
+from medheb.index.refusal import RuleError
 from medheb.index.released import ReleasedFacts, released_records
 from medheb.index.resolve import Resolver
 from medheb.manifest.dataset import Dataset
@@ -30,6 +32,7 @@ from medheb.manifest.task import Task
 
 log = logging.getLogger("medheb.index")
 FEW_QUERIES = 10
+RULE = "rule of"  # begins the origin of a status that may be shown for every source
 
 
 def build_index(run: Run, task_key: str) -> Status:
@@ -56,7 +59,7 @@ def build_index(run: Run, task_key: str) -> Status:
                 quality = _write_rebuilt(run, task, images, path)
             log.info("index %s: %d queries", task_key, quality.rows)
         except MedhebError as error:
-            status = status_of(error, f"index {task_key}")
+            status = status_of(error, f"{RULE if isinstance(error, RuleError) else 'index'} {task_key}")
     if not status.ok:
         log.warning("index %s: %s: %s", task_key, status.state, shown_reason(run, task, status))
         write_text(path, "[]\n")
@@ -80,7 +83,15 @@ def may_show(run: Run, task: Task) -> bool:
 
 
 def _released_status(run: Run) -> list[Status]:
-    return [] if run.config.task_index == "rebuilt" else [read_status(run.layout.source_status(RELEASED_ID))]
+    if run.config.task_index == "rebuilt":
+        return []
+    path = run.layout.source_status(RELEASED_ID)
+    if not path.exists():
+        fetch = f"medheb --set task_index=released fetch {RELEASED_ID}"
+        raise MedhebError(
+            path, "is missing: the released index has not been fetched", f"Run `{fetch}`, or the workflow"
+        )
+    return [read_status(path)]
 
 
 # rebuilt
@@ -133,7 +144,7 @@ def released_file(run: Run, task: Task) -> Path:
     Raises:
         MedhebError: the fetched index has no such file.
     """
-    folder = run.layout.source_files(RELEASED_ID)
+    folder = files_of(run, run.with_index().datasets[RELEASED_ID])
     path = folder / task.index
     if not path.is_file():
         raise MedhebError(

@@ -28,6 +28,7 @@ from medheb.index.built import inventories_of
 from medheb.index.draw import Draw
 from medheb.index.entries import JOINED, Entry, Source, Sources
 from medheb.index.records import stream_records
+from medheb.index.refusal import RuleError
 from medheb.index.run import may_show, sources_of
 from medheb.index.text_rules import comparable
 from medheb.manifest.base import Strict
@@ -35,6 +36,9 @@ from medheb.manifest.load import Run
 from medheb.manifest.task import Task
 
 log = logging.getLogger("medheb.index")
+UNSEEN_TESTS = "tests_not_seen.json"
+ORIGIN = "index train"
+UNTOLD = "its sources cannot be used; what earlier steps left beside them says why"
 
 
 def _no_rows(run: Run, task: Task) -> Status:
@@ -42,11 +46,11 @@ def _no_rows(run: Run, task: Task) -> Status:
     parts = {name: run.datasets[name].training for name in task.sources if not run.config.trains(name)}
     large = {name: part.note for name, part in parts.items() if part is not None}
     reason = "no training rows: the sources were built without a training part"
-    remedy = "Build them with it; the folder or copy that they were built from lacks it"
+    remedy = "Build them from a folder or copy that holds it; docs/index.md says which sources have one"
     if large:
         reason = f"{reason}, which is large and not fetched by default. {' '.join(large.values())}".rstrip(". ")
         remedy = f"Set 'training: [{', '.join(large)}]' in the configuration and run the workflow"
-    return Status(state="blocked" if large else "failed", origin="index train", reason=reason, remedy=remedy)
+    return Status(state="blocked" if large else "failed", origin=ORIGIN, reason=reason, remedy=remedy)
 
 
 class Trained(Strict):
@@ -109,35 +113,34 @@ def _group(run: Run, group: tuple[str, str]) -> tuple[str, str]:
     return (dataset.people if dataset else group[0]), group[1]
 
 
-def tested_by(run: Run) -> Tested:
-    """What all tests of the run show, held-out ones included; sources that are not built have no test.
+def tested_by(run: Run) -> tuple[Tested, dict[str, str]]:
+    """What all tests of the run show, held-out ones included, and why nothing is known of some (task to reason).
 
     Raises:
         MedhebError: an inventory is of another protocol or version.
     """
-    tested = Tested()
+    tested, unseen = Tested(), dict[str, str]()
     for task in run.tasks.values():
         found = _built(run, task)
         if isinstance(found, Status):
-            log.info("index train: no test of %s: %s", task.task, found.reason)
+            unseen[task.task] = found.reason if may_show(run, task) or found.origin == ORIGIN else UNTOLD
             continue
         family, context = context_of(task, found, Draw(run.config.seed, task.task))
         try:
             for pair in family.pairs(context, "test"):
                 tested.add(run, pair, task.form)
         except MedhebError as error:
-            log.info("index train: no test of %s: %s", task.task, error.fault)
+            plain = isinstance(error, RuleError) or may_show(run, task)
+            unseen[task.task] = error.fault if plain else UNTOLD
         if run.config.task_index == "released":
             tested.contents.update(_released(run, task, found))
-    return tested
+    return tested, unseen
 
 
 def _built(run: Run, task: Task) -> Sources | Status:
     """Sources of a task, or why they cannot be used."""
     if any(not run.layout.inventory(run.datasets[name].images, name).exists() for name in task.sources):
-        return Status(
-            state="blocked", origin="index train", reason="a source has not been built", remedy="Build it first"
-        )
+        return Status(state="blocked", origin=ORIGIN, reason="a source has not been built", remedy="Build it first")
     inventories = inventories_of(run, task)
     status = first_trouble([inventory.status for _, inventory in inventories])
     return sources_of(run, task, inventories) if status.ok else status
@@ -182,10 +185,13 @@ def train_command(run: Run, names: Sequence[str] = ()) -> list[Trained]:
                 name, "has no task of the in-distribution part", "Held-out sources are never trained on; name another"
             )
     folder = run.layout.train_data
-    tested = tested_by(run)
+    tested, unseen = tested_by(run)
     found = [_write_task(run, task, tested, folder) for task in wanted]
     if not names:
         write_json(run.layout.train_summary, [trained.model_dump(mode="json") for trained in found])
+    write_json(folder / UNSEEN_TESTS, unseen)
+    if unseen:
+        log.warning("index train: %d tests could not be looked at; %s names them", len(unseen), folder / UNSEEN_TESTS)
     return found
 
 

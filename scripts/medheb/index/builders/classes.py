@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from medheb.core.errors import MedhebError
 from medheb.index.builders.common import (
     Context,
     Pair,
@@ -20,9 +19,13 @@ from medheb.index.builders.common import (
     group_of,
 )
 from medheb.index.entries import Entry, Select, distinct
+from medheb.index.refusal import RuleError
 from medheb.manifest.rules import LOCAL_IMAGES
 
 SEVERAL = " | "
+ONE_CLASS = "finds one class only, so that no candidate is wrong"
+NO_OTHER = "finds a query without a wrong candidate: all other classes are its own by another name, or have its pixels"
+MORE_CLASSES = "Build the source with pictures of at least two classes"
 
 
 class ClassOptions(RuleOptions):
@@ -76,8 +79,13 @@ def labelled(context: Context[ClassOptions], role: str = "all") -> list[Entry]:
     found = context.entries(options.items, role)
     single = [entry for entry in found if SEVERAL not in (entry.known(options.label) or SEVERAL)]
     if found and not single:
-        found[0].fact(options.label)
-        raise MedhebError(context.where, "finds items with several labels only", "Give a source with single labels")
+        if not any(entry.known(options.label) for entry in found):
+            raise RuleError(
+                context.where,
+                f"finds {len(found)} items, none with the fact '{options.label}'",
+                "Build the source with its table of labels",
+            )
+        raise RuleError(context.where, "finds items with several labels only", "Give a source with single labels")
     labels: dict[str, set[str]] = defaultdict(set)
     for entry in single:
         labels[entry.content].add(entry.fact(options.label))
@@ -117,6 +125,8 @@ def label_wrong(context: Context[ClassOptions], _: Sequence[Pair], __: Sequence[
     """
     families = _families(context)
     names = sorted(families)
+    if len(names) == 1:
+        raise RuleError(context.where, ONE_CLASS, MORE_CLASSES)
 
     def wrong(pair: Pair) -> list[Shown]:
         right = pair.kind
@@ -145,12 +155,12 @@ def same_pairs(context: Context[SameOptions], part: Part) -> Iterator[Pair]:
     """Another picture of the same class, of another group where the class has one.
 
     Raises:
-        MedhebError: a global pool, where other pictures of the class would count as wrong.
+        RuleError: a global pool, where other pictures of the class would count as wrong.
     """
     context.needs_pool("local")
     options = context.options
     if options.across and len(context.sources.all) < 2:
-        raise MedhebError(context.where, "has one source", "Name at least two: queries, then candidates")
+        raise RuleError(context.where, "has one source", "Name at least two: queries, then candidates")
     class_of = _class_of(context)
     candidates = of_part(context, part, "last" if options.across else "all")
     classes = _by_class(candidates, class_of)
@@ -203,11 +213,7 @@ def one_of_each(context: Context[ClassOptions], classes: dict[str, list[Entry]])
                 taken.add(entry.content)
                 chosen.append(Shown("", entry))
         if not chosen:
-            raise MedhebError(
-                f"task {context.draw.task}",
-                f"finds no wrong candidate for {pair.name}",
-                "Give a source with more labels",
-            )
+            raise RuleError(context.where, ONE_CLASS if len(names) == 1 else NO_OTHER, MORE_CLASSES)
         return chosen
 
     return wrong

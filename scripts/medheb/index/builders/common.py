@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, TypeVar
@@ -12,6 +13,7 @@ from medheb.core.errors import MedhebError
 from medheb.index.draw import Draw
 from medheb.index.entries import Entry, Select, Sources
 from medheb.index.records import Record
+from medheb.index.refusal import RuleError
 from medheb.index.text_rules import comparable, honest
 from medheb.manifest.base import Strict
 from medheb.manifest.rules import TEST_ROWS
@@ -82,6 +84,7 @@ class Context(Generic[OptionsT]):
     draw: Draw
     options: OptionsT
     _entries: dict[str, list[Entry]] = field(default_factory=dict)
+    _left_out: dict[str, int] = field(default_factory=dict)
 
     @property
     def where(self) -> str:
@@ -117,20 +120,20 @@ class Context(Generic[OptionsT]):
         """Those entries that belong to a part.
 
         Raises:
-            MedhebError: nothing is there for the test.
+            RuleError: nothing is there for the test.
         """
         everything = list(found)
         if part == "test" and not everything:
             names = ", ".join(source.dataset for source in self.sources.all)
-            raise MedhebError(
+            raise RuleError(
                 self.where,
-                f"finds none of the pictures that its rule asks for in {names}",
+                f"finds none of the pictures that its rule asks for in {names}, which offers {self.offered()}",
                 "Build the source with them",
             )
         kept = [entry for entry in everything if self.part_of(entry) == part]
         if everything and not kept and part == "test":
             words = " or ".join(self.options.test)
-            raise MedhebError(
+            raise RuleError(
                 self.where,
                 f"finds {len(everything)} items, none of the split {words}",
                 "Set options.split or options.test of its rule, or build the source with its published lists",
@@ -141,17 +144,28 @@ class Context(Generic[OptionsT]):
         """Refuse a pool that the builder cannot serve.
 
         Raises:
-            MedhebError: the task's pool is another.
+            RuleError: the task's pool is another.
         """
         if self.task.pool != wanted:
-            raise MedhebError(
+            raise RuleError(
                 self.where, f"key 'pool' is '{self.task.pool}'", f"Allowed with builder {self.task.builder}: {wanted}"
             )
+
+    def offered(self) -> str:
+        """How many files of each kind the sources hold."""
+        kinds = Counter(str(file.facts.get("kind")) for source in self.sources.all for file in source.inventory.files)
+        return ", ".join(f"{count} of kind {kind}" for kind, count in sorted(kinds.items())) or "no file"
 
     def left_out(self, count: int, why: str) -> None:
         """Say how many possible rows a builder left out."""
         if count:
+            self._left_out[why] = count
             log.info("index %s: left out %d %s", self.task.task, count, why)
+
+    def why_none(self) -> str:
+        """What was left out, for a refusal."""
+        told = ", ".join(f"{count} {why}" for why, count in self._left_out.items())
+        return f": left out are {told}" if told else ""
 
     @property
     def published(self) -> bool:
@@ -187,8 +201,15 @@ def rows_of(
         context: of the task.
         pairs: all possible rows, in any order.
         wrong: given all of them and those that become rows, returns what finds the wrong candidates of one.
+
+    Raises:
+        RuleError: there is no row.
     """
     everything = sorted(pairs, key=lambda pair: pair.name)
+    if not everything:
+        raise RuleError(
+            context.where, f"has no query{context.why_none()}", "Build its sources with more of what they hold"
+        )
     kept = context.draw.subset(everything, context.options.rows, "rows", lambda pair: pair.name)
     context.left_out(len(everything) - len(kept), f"rows over the cap of {context.options.rows}")
     find = wrong(everything, kept) if context.task.pool == "local" else _none

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import Field
 
-from medheb.core.errors import MedhebError
 from medheb.index.builders.classes import confusable
 from medheb.index.builders.common import (
     Context,
@@ -23,6 +22,7 @@ from medheb.index.builders.common import (
     wrong_texts,
 )
 from medheb.index.entries import Entry, Select
+from medheb.index.refusal import RuleError
 from medheb.index.text_rules import comparable
 from medheb.manifest.base import Strict
 from medheb.manifest.rules import LOCAL_TEXTS
@@ -104,7 +104,7 @@ def _from_rows(context: Context[QuestionOptions], asked: Asked) -> Iterator[tupl
             yield entry, row.text(asked.question), row.text(asked.answer), tuple(str(choice) for choice in choices)
     if not rows:
         names = ", ".join(source.dataset for source in context.sources.all)
-        raise MedhebError(
+        raise RuleError(
             context.where,
             f"finds no questions of kind '{asked.kind}' in {names}",
             "Fetch the source's tables of questions too and build it again",

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from medheb.core.errors import MedhebError
 from medheb.index.builders.common import (
     Context,
     Pair,
@@ -21,6 +20,7 @@ from medheb.index.builders.common import (
 )
 from medheb.index.builders.matches import Role
 from medheb.index.entries import Entry, Row, Select, distinct
+from medheb.index.refusal import RuleError
 from medheb.index.text_rules import comparable
 from medheb.manifest.base import Strict
 from medheb.manifest.rules import LOCAL_TEXTS
@@ -80,7 +80,7 @@ def _texts(context: Context[ReportOptions], role: Role) -> dict[tuple[str, str],
     """
     joined, found, rows = context.options.joined, dict[tuple[str, str], str](), 0
     if joined is None:
-        raise MedhebError(context.where, "has a rule without text and without joined", "Set one of the two")
+        raise RuleError(context.where, "has a rule without text and without joined", "Set one of the two")
     for source in context.sources.of(role):
         for row in source.rows(joined.kind):
             rows += 1
@@ -91,7 +91,7 @@ def _texts(context: Context[ReportOptions], role: Role) -> dict[tuple[str, str],
                     found.setdefault((source.dataset, str(name)), text)
     if not rows:
         names = ", ".join(source.dataset for source in context.sources.of(role))
-        raise MedhebError(
+        raise RuleError(
             context.where,
             f"finds no records of kind '{joined.kind}' in {names}",
             "Fetch the source's tables of texts too and build it again",
@@ -112,7 +112,7 @@ def with_reports(context: Context[ReportOptions], role: Role = "all") -> list[tu
     kept = [(entry, text) for entry, text in pairs if text.strip()]
     context.left_out(len(found) - len(kept), "items without a text")
     if found and not kept:
-        raise MedhebError(context.where, "finds no item with a text", "Check options.joined of its rule")
+        raise RuleError(context.where, "finds no item with a text", "Check options.joined of its rule")
     return kept
 
 

@@ -10,6 +10,7 @@ from medheb.core.errors import MedhebError
 from medheb.index.builders.common import Context, Pair, Part, RuleOptions, Shown, Wrong
 from medheb.index.entries import BUILD_AGAIN, Row
 from medheb.index.records import Record
+from medheb.index.refusal import RuleError
 from medheb.index.text_rules import comparable
 from medheb.manifest.rules import LOCAL_TEXTS
 
@@ -51,7 +52,7 @@ def _rows(context: Context[TextOptions], part: Part) -> list[Row]:
                 found.append(row)
     if not tested:
         names = ", ".join(source.dataset for source in context.sources.all)
-        raise MedhebError(context.where, f"finds no rows of kind '{options.kind}' in {names}", BUILD_AGAIN)
+        raise RuleError(context.where, f"finds no rows of kind '{options.kind}' in {names}", BUILD_AGAIN)
     return found
 
 
