@@ -34,7 +34,7 @@ def main() -> None:
     """Make the example, then measure its report."""
     with tempfile.TemporaryDirectory() as folder:
         made, _ = child("fill_example(run)", folder)
-        seconds, memory = child("from medheb.report.run import collect_report; collect_report(run)", folder)
+        seconds, memory = child("from medheb.report.run import collect_report; collect_report(run, BANNER)", folder)
         files = len(list(Path(folder, "scores").rglob("*.json")))
         page = Path(folder, "report", "index.html").stat().st_size
     print(

@@ -187,12 +187,12 @@ def report_example(
     queries: Annotated[int, typer.Option(min=107, help="Queries of each model.")] = 75_233,
 ) -> None:
     """Make up a run of the full benchmark and write its report: what it looks like, and what it takes."""
-    from medheb.report.example import example_run, fill_example
+    from medheb.report.example import BANNER, example_run, fill_example
     from medheb.report.run import collect_report
 
     run = example_run(folder)
     fill_example(run, queries)
-    collect_report(run)
+    collect_report(run, BANNER)
     typer.echo(f"A made-up run, not a result: {run.layout.report / 'index.html'}")
 
 

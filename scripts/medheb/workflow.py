@@ -27,6 +27,7 @@ from medheb.manifest.task import Task
 from medheb.models.load import vector_settings
 
 STEPS = {
+from medheb.report.published import FOLDER as PUBLISHED
     "fetch": "medheb.fetch.source",
     "build": "medheb.build.run",
     "index": "medheb.index.run",
@@ -326,6 +327,10 @@ class Plan:
         return [str(self.run.layout.audit / dataset / "digests.json") for dataset in self.datasets]
 
     def steps_between(self) -> list[str]:
+    def published(self) -> list[str]:
+        """Tables of published results that the report compares with."""
+        return sorted(str(path) for path in (Path(self.run.config.manifests) / PUBLISHED).glob("*.csv"))
+
         """All results between the sources and the report."""
         layout = self.run.layout
         statuses = [layout.source_status(dataset) for dataset in self.datasets]

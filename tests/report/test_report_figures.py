@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import re
 from xml.etree import ElementTree
 
 import make_scores as make
 import pytest
+from PIL import Image
 from test_report_paper import from_published, full, published  # noqa: F401 - fixtures
 
 from medheb.manifest.load import Run
@@ -118,6 +120,11 @@ def test_all_figures_are_drawn_the_same_twice(run: Run) -> None:
         assert titles[0] == drawn.title
         if name != "heat-map":
             assert any("%" in title for title in titles[1:])
+        with Image.open(io.BytesIO(drawn.picture)) as picture:
+            assert picture.width >= 1000
+            colours = {tuple(colour) for _, colour in picture.convert("RGB").getcolors(picture.width * picture.height)}
+        assert (255, 255, 255) in colours
+        assert not colours & {(1, 2, 3), (4, 5, 6), (7, 8, 9), (10, 11, 12)}, "a stand-in colour is left in the PNG"
         assert 'href="#' not in drawn.document.replace('xlink:href="#m', "").replace('xlink:href="#D', "")
 
 

@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 
 from medheb.core.status import OK
+from medheb.embed.receipt import Receipt, write_receipt
 from medheb.evaluate.score import METRICS, Metric, Score
 from medheb.manifest.load import Run
 from medheb.report.collect import collect
+from medheb.report.sections import costs
 from medheb.report.tables import (
     as_csv,
     family_table,
@@ -154,3 +156,21 @@ def test_an_interval_includes_its_limits_and_none_includes_nothing(low: float, h
 def test_order_does_not_depend_on_the_order_of_models(run: Run) -> None:
     turned = dataclasses.replace(run, models=dict(reversed(run.models.items())))
     assert as_csv(leaderboard(collect(run))) == as_csv(leaderboard(collect(turned)))
+
+
+def test_hours_of_gpus_count_every_gpu_and_are_null_without_one(run: Run) -> None:
+    groups = run.groups
+    fields = {"model": "dino", "status": OK, "dtype": "bfloat16", "seconds": 1800.0, "computed": 7}
+    gpu = Receipt(group=groups[0], device="Some GPU", ranks=2, **fields)
+    cpu = Receipt(group=groups[1], device="CPU", **fields)
+    for receipt in (gpu, cpu):
+        write_receipt(run.layout.embedded("dino", receipt.group), receipt)
+    write_receipt(run.layout.embedded("efficient", groups[1]), cpu.model_copy(update={"model": "efficient"}))
+    rows = {row["model"]: row for row in costs(collect(run))}
+    assert rows["dino"]["gpu_hours"] == pytest.approx(1.0), "two GPUs for half an hour; the job on the CPU is none"
+    assert rows["dino"]["embed_hours"] == pytest.approx(1.0)
+    assert rows["dino"]["inputs"] == 14
+    assert rows["dino"]["devices"] == ["CPU, bfloat16", "Some GPU, bfloat16"]
+    assert rows["efficient"]["gpu_hours"] is None
+    assert rows["random"]["gpu_hours"] is None
+    assert math.isnan(rows["random"]["embed_hours"])

@@ -5,11 +5,48 @@ rule collect_report:
     """Tables, figures and the page."""
     input:
         scores=PLAN.scores(),
+        graded=PLAN.graded_scores(),
+        published=PLAN.published(),
     output:
-        page=f"{RESULTS}/report/index.html",
-        leaderboard=f"{RESULTS}/report/leaderboard.csv",
-        tasks=f"{RESULTS}/report/tasks.csv",
-        summary=f"{RESULTS}/report/summary.json",
+        page=report(
+            f"{RESULTS}/report/index.html",
+            caption="../report/page.rst",
+            category="Report",
+        ),
+        leaderboard=report(
+            f"{RESULTS}/report/leaderboard.csv",
+            caption="../report/leaderboard.rst",
+            category="Report",
+        ),
+        tasks=report(
+            f"{RESULTS}/report/tasks.csv",
+            caption="../report/tasks.rst",
+            category="Report",
+        ),
+        quality=report(
+            f"{RESULTS}/report/quality.csv",
+            caption="../report/quality.rst",
+            category="Report",
+        ),
+        summary=report(
+            f"{RESULTS}/report/summary.json",
+            caption="../report/summary.rst",
+            category="Report",
+        ),
+        tables=report(
+            directory(f"{RESULTS}/report/tables"),
+            patterns=["{name}.csv"],
+            caption="../report/tables.rst",
+            category="Tables",
+        ),
+        figures=report(
+            directory(f"{RESULTS}/report/figures"),
+            patterns=["{name}.svg"],
+            caption="../report/figures.rst",
+            category="Figures",
+        ),
+        # Beside these: gallery/, but only where not all examples fit the page.
+        mteb=directory(f"{RESULTS}/report/mteb"),
     log:
         f"{RESULTS}/logs/report.log",
     benchmark:

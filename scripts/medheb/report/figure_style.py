@@ -12,8 +12,10 @@ from html import escape
 from typing import Literal
 
 import matplotlib
+import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb, to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
@@ -33,6 +35,9 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 SHAPES = ("o", "s", "D", "^", "v", "P", "X")
 PAGE_COLOURS |= {colour: f"var(--series-{place}, {colour})" for place, colour in enumerate(COLOURS, start=1)}
 PRINT_COLOURS = {INK: "#111820", MUTED: "#59636e", LINE: "#d5dae0", PAPER: "#ffffff"}
+COLOUR_PROPERTIES = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+PNG_DPI = 200
+Rgb = tuple[float, float, float]
 CANARY_SHAPES = ("x", "+", "1", "2")
 STYLE = {
     "svg.fonttype": "none",
@@ -49,12 +54,13 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure twice: ``page`` stands in the page and takes its colours, ``document`` is an SVG file for print."""
+    """A figure thrice: ``page`` in the page's colours, ``document``, an SVG for print, and ``picture``, a PNG."""
 
     name: str
     title: str
     page: str
     document: str
+    picture: bytes
 
 
 class Canvas:
@@ -106,7 +112,30 @@ class Canvas:
             belongs = f' data-model="{escape(model)}"' if model else ""
             opening = f'<g id="mark-{number}" class="mark"{belongs}><title>{escape(tip)}</title>'
             document = document.replace(f'<g id="mark-{number}">', opening, 1)
-        return Drawn(self.name, title, _for_page(document, self.name, title), _for_print(document, title))
+        page, printed = _for_page(document, self.name, title), _for_print(document, title)
+        return Drawn(self.name, title, page, printed, _png(self.figure))
+
+
+def _png(figure: Figure) -> bytes:
+    """The figure as a PNG in print colours on white; its stand-in colours are gone afterwards."""
+    printed = {to_rgb(stand_in): to_rgb(colour) for stand_in, colour in PRINT_COLOURS.items()}
+    for artist in figure.findobj():
+        for name in COLOUR_PROPERTIES:
+            if hasattr(artist, f"set_{name}") and hasattr(artist, f"get_{name}"):
+                _recolour(artist, name, printed)
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=PNG_DPI, facecolor="white", metadata={"Software": None})
+    return stream.getvalue()
+
+
+def _recolour(artist: Artist, name: str, printed: dict[Rgb, Rgb]) -> None:
+    value = getattr(artist, f"get_{name}")()
+    if value is None or (isinstance(value, str) and value in {"none", "auto"}):
+        return
+    rows = to_rgba_array(value)
+    swapped = [(*printed.get(tuple(row[:3]), tuple(row[:3])), row[3]) for row in rows.tolist()]
+    if not np.array_equal(rows, np.array(swapped).reshape(rows.shape)):
+        getattr(artist, f"set_{name}")(swapped[0] if len(swapped) == 1 else swapped)
 
 
 def _for_print(document: str, title: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from medheb.report.figure_style import Drawn
 from medheb.report.gallery import TaskGallery
 from medheb.report.graded import Graded, graded_section
 from medheb.report.notes import model_notes, result_notes, source_notes, task_notes
-from medheb.report.paper import PaperTable
+from medheb.report.paper import METRIC_LABELS, PaperTable
 from medheb.report.privacy import safe_link
 from medheb.report.published import Published
 from medheb.report.quality import index_quality, shown_spread
@@ -40,7 +41,7 @@ from medheb.report.tables import (
 )
 
 HERE = Path(__file__).parent
-METRIC_TITLES = {"hit@1": "Hit@1", "hit@5": "Hit@5", "mrr@5": "MRR@5"}
+BOARD_METRICS = ("hit@1", "hit@5", "mrr@5")
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class Made:
     graded: Graded
     found: Significance
     figures: dict[str, Drawn | None]
+    banner: str = ""
 
 
 def render(results: Results, made: Made) -> str:
@@ -118,13 +120,14 @@ def _environment() -> Environment:
     return environment
 
 
-def render_gallery(results: Results, part: TaskGallery) -> str:
+def render_gallery(results: Results, part: TaskGallery, banner: str = "") -> str:
     """All examples of one task as a page of its own, for the folder beside the report."""
     page = (
         _environment()
         .get_template("gallery.html.j2")
         .render(
             part=part,
+            banner=banner,
             title=results.run.models[part.model].title if part.model else "no model",
             style=Markup((HERE / "style.css").read_text(encoding="utf-8")),  # noqa: S704 - the package's own file
         )
@@ -142,7 +145,9 @@ def _content(results: Results, made: Made) -> dict[str, Any]:
     board = _board(results)
     return {
         "run": run,
-        "metrics": METRIC_TITLES,
+        "banner": made.banner,
+        "board_metrics": BOARD_METRICS,
+        "further_metrics": {name: METRIC_LABELS[name] for name in METRICS if name != "hit@1"},
         "family_titles": FAMILY_TITLES,
         "families": families_in_order(results),
         "level": f"{100 * run.config.evaluate.confidence:g}",
@@ -157,6 +162,7 @@ def _content(results: Results, made: Made) -> dict[str, Any]:
         "has_published": bool(made.published.values),
         "figures": figures_section(results, made.published, made.figures),
         "costs": costs(results),
+        "machine": f"{platform.system()} {platform.machine()}, {platform.python_implementation()}",
         "projector": run.config.drr.chosen(run.config.protocol),
         "quality": index_quality(results),
         "titles": {key: model.title for key, model in run.models.items()},
@@ -257,7 +263,8 @@ def _switches(protocol: Protocol) -> list[tuple[str, str, str]]:
     for name, field in type(protocol).model_fields.items():
         if name not in {"name", "title"}:
             value = getattr(protocol, name)
-            shown = ("on" if value else "off") if isinstance(value, bool) else str(value)
+            words_of = {"None": "not set", "True": "on", "False": "off"}
+            shown = words_of.get(str(value), str(value))
             switches.append((name, shown, field.description or ""))
     return switches
 

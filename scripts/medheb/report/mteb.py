@@ -16,7 +16,13 @@ from medheb.evaluate.score import Score
 from medheb.report.collect import Results
 
 MAIN = "hit@1"
-NAMES = {"hit@1": "hit_rate_at_1", "hit@5": "hit_rate_at_5", "mrr@5": "mrr_at_5"}
+NAMES = {
+    "hit@1": "hit_rate_at_1",
+    "hit@5": "hit_rate_at_5",
+    "mrr@5": "mrr_at_5",
+    "ndcg@5": "ndcg_at_5",
+    "ndcg@10": "ndcg_at_10",
+}
 NAMES |= {"ndcg@5": "ndcg_at_5", "ndcg@10": "ndcg_at_10"}
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import shutil
 
 from medheb.core.errors import MedhebError
-from medheb.core.files import write_json, write_text
+from medheb.core.files import write_bytes, write_json, write_text
 from medheb.manifest.load import Run
 from medheb.report.collect import Results, collect
 from medheb.report.exports import export, export_paper, percent_columns
@@ -23,17 +24,22 @@ from medheb.report.summary import summary
 from medheb.report.tables import as_csv, family_table, leaderboard, task_table
 from medheb.report.words import plural
 
+FOLDERS = ("tables", "figures", "mteb", "gallery")
 MAX_PAGE_BYTES = 15_000_000
 log = logging.getLogger(__name__)
 
 
-def collect_report(run: Run) -> None:
+def collect_report(run: Run, banner: str = "") -> None:
     """Write ``index.html`` and all that belongs to it into the run's report folder.
 
     Beside the page: ``leaderboard.csv``, ``tasks.csv``, ``quality.csv``, ``summary.json``, every table in four formats
-    in ``tables/``, figures for print in ``figures/``, results in the form of MTEB in ``mteb/``, and
+    in ``tables/``, figures as SVG and PNG in ``figures/``, results in the form of MTEB in ``mteb/``, and
     ``gallery/`` where not all examples fit the page. Missing or unreadable
     scores become missing cells.
+
+    Args:
+        run: with its results.
+        banner: stands at the top of every page, such as that nothing of it is a result.
 
     Raises:
         MedhebError: scores that cannot stand in one table; a page that would be larger than 15 MB.
@@ -46,7 +52,7 @@ def collect_report(run: Run) -> None:
     figures = draw(results, published)
     galleries = gallery(results)
     shown = within(galleries)
-    page = render(results, Made(shown, published, paper, graded, found, figures))
+    page = render(results, Made(shown, published, paper, graded, found, figures, banner))
     folder = run.layout.report
     size = len(page.encode("utf-8"))
     if size > MAX_PAGE_BYTES:
@@ -55,6 +61,8 @@ def collect_report(run: Run) -> None:
             f"would have {size / 1e6:.1f} MB, more than {MAX_PAGE_BYTES / 1e6:.0f} MB",
             "Lower 'report.examples', or select fewer models or tasks",
         )
+    for part_of_it in FOLDERS:  # nothing of an earlier report may stay beside this one
+        shutil.rmtree(folder / part_of_it, ignore_errors=True)
     write_text(folder / "leaderboard.csv", as_csv(leaderboard(results)))
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
@@ -62,10 +70,11 @@ def collect_report(run: Run) -> None:
     _write_tables(results, paper, graded, found)
     for part, kept in zip(galleries, shown, strict=True):
         if kept.more:
-            write_text(folder / "gallery" / f"{part.task.task}.html", render_gallery(results, part))
+            write_text(folder / "gallery" / f"{part.task.task}.html", render_gallery(results, part, banner))
     for drawn in figures.values():
         if drawn:
             write_text(folder / "figures" / f"{drawn.name}.svg", drawn.document)
+            write_bytes(folder / "figures" / f"{drawn.name}.png", drawn.picture)
     write_mteb(results, folder / "mteb")
     write_text(folder / "index.html", page)
     missing = len(results.missing)

@@ -32,6 +32,9 @@ NOTES = {
 }
 
 
+NO_GPU = ("", "CPU")  # devices of receipts: nothing was computed, or on a CPU; else the name of a GPU
+
+
 def significance_section(results: Results, found: Significance) -> dict[str, Any]:
     """Ranks with intervals, the matrix of pairs, and what could not be tested."""
     ranks = [{**vars(row), "has_such": not math.isnan(row.such_low)} for row in found.standings[OVERALL]]
@@ -180,7 +183,10 @@ def figures_section(results: Results, published: Published, figures: dict[str, D
 
 
 def costs(results: Results) -> list[dict[str, Any]]:
-    """What each model cost: inputs embedded, seconds of embedding and evaluation, as the jobs noted them."""
+    """What each model cost, as its jobs noted it: inputs, hours of embedding and evaluation, hours of GPUs.
+
+    GPU hours count every GPU of a job for the job's whole time; None where no job of the model used a GPU.
+    """
     rows = []
     for model in results.run.models:
         receipts = []
@@ -189,11 +195,14 @@ def costs(results: Results) -> list[dict[str, Any]]:
                 receipts.append(read_receipt(results.run.layout.embedded(model, group)))
             except (MedhebError, OSError):
                 continue  # a job that left no receipt has no seconds to add
+        on_gpu = [receipt for receipt in receipts if receipt.device not in NO_GPU]
         rows.append(
             {
                 "model": model,
                 "inputs": sum(receipt.computed for receipt in receipts),
                 "embed_hours": sum(receipt.seconds for receipt in receipts) / 3600 if receipts else math.nan,
+                "gpu_hours": sum(receipt.seconds * receipt.ranks for receipt in on_gpu) / 3600 if on_gpu else None,
+                "devices": sorted({f"{receipt.device}, {receipt.dtype}" for receipt in receipts if receipt.device}),
                 "evaluate_hours": sum(score.seconds for score in results.scores(model)) / 3600,
             }
         )

@@ -11,6 +11,7 @@ from typing import Any
 from medheb.evaluate.score import METRICS
 from medheb.report.collect import Results
 from medheb.report.graded import Graded, graded_summary
+from medheb.report.sections import costs
 from medheb.report.tables import AVERAGES, families_in_order, mean_of
 
 SCHEMA_VERSION = 1
@@ -66,7 +67,11 @@ def summary(results: Results, graded: Graded) -> dict[str, Any]:
         "missing": [asdict(cell) for cell in results.missing],
         "graded": graded_summary(graded),
         "timing": {
-            "evaluate_seconds": {model: {s.task: s.seconds for s in results.scores(model)} for model in run.models}
+            "evaluate_seconds": {model: {s.task: s.seconds for s in results.scores(model)} for model in run.models},
+            "costs": [
+                {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+                for row in costs(results)
+            ],
         },
     }
 
