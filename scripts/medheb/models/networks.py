@@ -22,6 +22,7 @@ from medheb.manifest.networks import (
 )
 from medheb.models.base import Adapter, Encoder
 from medheb.models.blip2 import Blip2
+from medheb.models.hub_weights import require_safetensors
 from medheb.models.medimageinsight import MedImageInsight
 from medheb.models.qwen2vl import Qwen2VL
 from medheb.models.qwen3vl import Qwen3VL
@@ -124,6 +125,7 @@ def _decoder(settings: NetworkAdapter, base: Path, lora: Path | None, device: st
 
     from medheb.models.decoder import DecoderEncoder
 
+    require_safetensors(base)
     where = partial(processing_folder, base, lora)
     inputs: Qwen2VL | Qwen3VL
     if isinstance(settings, Qwen2VLAdapter):

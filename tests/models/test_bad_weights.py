@@ -1,0 +1,141 @@
+"""Weights that must be refused: pickles, wrong architectures, gaps, cut-off files. None may become a score."""
+
+import json
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from harness import STREAMS, TOWERS, Tiny, settings_for
+from safetensors.torch import load_file, save_file
+
+from medheb.core.errors import MedhebError
+
+Checkpoint = Callable[[str], Path]
+ON_TRANSFORMERS = ("siglip", "blip2_itc", "vlm2vec", "qwen3vl")
+
+
+@pytest.fixture
+def copied(checkpoint: Checkpoint, tmp_path: Path) -> Callable[[str], Path]:
+    return lambda name: Path(shutil.copytree(checkpoint(name), tmp_path / name))
+
+
+def change(folder: Path, change_tensors: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    change_tensors(tensors)
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize("name", ON_TRANSFORMERS)
+def test_pickled_weights_are_refused(copied: Callable[[str], Path], name: str) -> None:
+    folder = copied(name)
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(
+        MedhebError, match=r"pytorch_model.bin: is a pickle, which can run code when it is loaded. Convert it"
+    ):
+        Tiny(settings_for(name), folder)
+
+
+@pytest.mark.parametrize("name", ON_TRANSFORMERS)
+def test_a_pickle_named_safetensors_is_refused(copied: Callable[[str], Path], name: str) -> None:
+    folder = copied(name)
+    torch.save({"a": torch.ones(1)}, folder / "model.safetensors")
+    with pytest.raises(MedhebError, match=r"model.safetensors: is a pickle"):
+        Tiny(settings_for(name), folder)
+
+
+def test_medimageinsight_is_told_apart_by_content(copied: Callable[[str], Path]) -> None:
+    folder = copied("medimageinsight")
+    path = folder / "vision_model" / "model.pt"
+    torch.save(load_file(path), path)
+    with pytest.raises(MedhebError, match=r"model.pt: is a pickle"):
+        Tiny(settings_for("medimageinsight"), folder)
+    path.write_bytes(pickle.dumps({}, protocol=4))
+    with pytest.raises(MedhebError, match=r"model.pt: is a pickle"):
+        Tiny(settings_for("medimageinsight"), folder)
+    path.unlink()
+    with pytest.raises(MedhebError, match=r"holds 0 weights files .* MedImageInsight has one. .*docs/models.md"):
+        Tiny(settings_for("medimageinsight"), folder)
+
+
+@pytest.mark.parametrize("name", [*ON_TRANSFORMERS, "medimageinsight"])
+def test_a_missing_tensor_is_never_filled_at_random(copied: Callable[[str], Path], name: str) -> None:
+    folder = copied(name)
+    path = next(folder.rglob("model.*t*s")) if name != "medimageinsight" else folder / "vision_model" / "model.pt"
+    tensors = load_file(path)
+    lost = sorted(key for key in tensors if key.endswith("weight"))[0]
+    del tensors[lost]
+    save_file(tensors, path, metadata={"format": "pt"})
+    with pytest.raises(MedhebError, match=r"does not fit its model: 1 parameters have no weights|lacks "):
+        Tiny(settings_for(name), folder)
+
+
+@pytest.mark.parametrize("name", ["siglip", "blip2_itc", "vlm2vec", "qwen3vl"])
+def test_a_tensor_without_a_place_is_refused(copied: Callable[[str], Path], name: str) -> None:
+    folder = copied(name)
+    change(folder, lambda tensors: tensors.update({"extra.weight": torch.ones(2)}))
+    with pytest.raises(MedhebError, match=r"1 weights have no place in the network, the first is extra.weight"):
+        Tiny(settings_for(name), folder)
+
+
+def test_the_head_that_writes_words_may_be_there(copied: Callable[[str], Path], tiny: Callable[[str], Tiny]) -> None:
+    folder = copied("qwen3vl")
+    change(folder, lambda tensors: tensors.update({"lm_head.weight": torch.ones(2, 2)}))
+    model = Tiny(settings_for("qwen3vl"), folder)
+    assert model.vector("liver") == pytest.approx(tiny("qwen3vl").vector("liver"), abs=1e-6)
+
+
+def test_weights_of_another_shape_are_refused(copied: Callable[[str], Path]) -> None:
+    folder = copied("siglip")
+    change(folder, lambda tensors: tensors.update({"logit_bias": torch.ones(7)}))
+    with pytest.raises(MedhebError, match=r"another shape|cannot be loaded as weights"):
+        Tiny(settings_for("siglip"), folder)
+
+
+def test_blip2_without_its_contrastive_heads_is_refused(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    """``AutoModel`` takes this checkpoint for another class, drops tensors and invents others, with a warning only."""
+    from transformers import Blip2Config, Blip2Model
+
+    folder = Path(shutil.copytree(checkpoint("blip2_itc"), tmp_path / "generating"))
+    (folder / "model.safetensors").unlink()
+    Blip2Model(Blip2Config.from_pretrained(folder)).save_pretrained(folder)
+    with pytest.raises(MedhebError, match=r"does not fit its model: .* parameters have no weights"):
+        Tiny(settings_for("blip2_itc"), folder)
+
+
+@pytest.mark.parametrize("name", ["siglip", "qwen3vl"])
+def test_a_cut_off_file_is_refused(copied: Callable[[str], Path], name: str) -> None:
+    folder = copied(name)
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:-1000])
+    with pytest.raises(MedhebError, match="cannot be loaded as weights"):
+        Tiny(settings_for(name), folder)
+
+
+def test_a_missing_part_of_a_set_is_named(copied: Callable[[str], Path]) -> None:
+    folder = copied("qwen3vl")
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(MedhebError, match=r"model-00002-of-00002.safetensors: is missing, one part of these weights"):
+        Tiny(settings_for("qwen3vl"), folder)
+
+
+@pytest.mark.parametrize("name", [*TOWERS, *STREAMS])
+def test_an_empty_folder_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(MedhebError, match=r"holds no weights|holds 0 weights files"):
+        Tiny(settings_for(name), tmp_path)
+
+
+def test_code_beside_the_weights_is_never_run(copied: Callable[[str], Path], tiny: Callable[[str], Tiny]) -> None:
+    folder = copied("qwen3vl")
+    (folder / "evil.py").write_text("raise SystemExit('ran')\n")
+    settings = json.loads((folder / "config.json").read_text())
+    settings["auto_map"] = {"AutoModel": "evil.Model", "AutoConfig": "evil.Config", "AutoTokenizer": "evil.Tokenizer"}
+    (folder / "config.json").write_text(json.dumps(settings))
+    model = Tiny(settings_for("qwen3vl"), folder)
+    assert model.vector("liver") == pytest.approx(tiny("qwen3vl").vector("liver"), abs=1e-6)
