@@ -97,7 +97,7 @@ def test_a_bad_case_is_named_and_loses_nothing(toy: Run) -> None:
     (refusal,) = inventory.refusals
     assert refusal.where.endswith("cases/c2.txt")
     assert refusal.fault == "is not a number"
-    assert "1 cases, files or rows could not be used; the inventory names each" in inventory.notes
+    assert "cases, files or rows that could not be used: 1; the inventory names each" in inventory.notes
 
 
 def test_an_unreadable_file_is_a_refusal(toy: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,7 @@ def test_a_label_outside_the_classes(tmp_path: Path) -> None:
         "pathmnist_224.npz: test_images, row 2": "has label 99, outside the 9 classes of the set",
     }
     assert len(made.of_kind("picture")) == 8
-    assert "1 cases, files or rows could not be used; the inventory names each" in made.notes
+    assert "cases, files or rows that could not be used: 1; the inventory names each" in made.notes
     made = mnist(tmp_path, change, "release")
     assert "output_images/test/99/test_000002.png" in {file.path for file in made.files}
 
@@ -176,7 +176,7 @@ def test_pictures_that_are_none(tmp_path: Path) -> None:
     }
     assert len(made.of_kind("picture")) == 7
     assert len(made.of_kind("region_picture")) == 7
-    assert "6 cases, files or rows could not be used; the inventory names each" in made.notes
+    assert "cases, files or rows that could not be used: 6; the inventory names each" in made.notes
 
 
 def test_unusual_pictures_become_rgb_and_are_counted(tmp_path: Path) -> None:

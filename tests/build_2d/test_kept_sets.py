@@ -54,7 +54,7 @@ def test_class_folders_keep_bytes_and_skip_other_parts(tmp_path: Path) -> None:
     faults = {Path(refusal.where).name: refusal.fault for refusal in made.refusals}
     assert faults["broken.jpg"] == "is a picture whose end is missing"
     assert faults["odd"] == "holds pictures, but its name is no class"
-    assert any("12 pictures, where known versions have 1,311 or 1,600" in note for note in made.notes)
+    assert any("number of pictures: 12, where known versions have 1,311 or 1,600" in note for note in made.notes)
 
 
 def test_a_missing_class_is_refused(tmp_path: Path) -> None:
@@ -76,7 +76,9 @@ def test_equal_pictures_are_on_one_side_of_a_drawn_split(tmp_path: Path) -> None
         sides.setdefault(file.content, set()).add(file.facts["split"])
     assert all(len(found) == 1 for found in sides.values())
     assert {"train", "test"} == {next(iter(found)) for found in sides.values()}
-    assert "15 pictures occur with more than one label" in made.notes
+    assert "pictures whose pixels an earlier one has, too: 15" in made.notes
+    assert not any("more than one split" in note for note in made.notes)
+    assert "different pictures that occur with more than one label: 15" in made.notes
     listed = (tmp_path / "out" / "2D_Images" / "APTOS" / "selection" / "picture_test.txt").read_text().split("\n")
     assert [file.path for file in pictures if file.facts["split"] == "test"] == listed[:-1]
 
@@ -89,7 +91,7 @@ def test_rows_without_one_class_are_counted_and_bad_ones_named(tmp_path: Path) -
         "2.png": "diabetic retinopathy",
         "3.png": "age-related macular degeneration",
     }
-    assert "1 rows that name several classes, none, or one without a text, left out" in made.notes
+    assert "rows that name several classes, none, or one without a text, left out: 1" in made.notes
     lay_isic(tmp_path / "isic")
     made = make("isic_2019", tmp_path / "isic", tmp_path / "out")
     assert len(made.of_kind("picture")) == 8, "UNK has no text"
@@ -187,7 +189,7 @@ def test_choices_lose_their_letters_and_strange_answers_are_left_out(tmp_path: P
     assert "is missing" in faults
     assert "lacks one of dataset, question_id" in faults
     assert "holds one JSON value a line, though its name ends in .json" in faults
-    assert "2 questions whose picture cannot be used, left out" in made.notes
+    assert "questions whose picture cannot be used, left out: 2" in made.notes
 
 
 def test_a_case_is_on_one_side_and_its_facts_do_not_hide_those_of_the_picture(tmp_path: Path) -> None:

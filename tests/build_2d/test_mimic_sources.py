@@ -61,7 +61,7 @@ def test_reports_come_with_their_first_frontal_picture(mimic: Path, tmp_path: Pa
     (record, *_) = make.rows(folder / "reports" / "00000.jsonl")
     assert record["findings"] == "Clear lungs of number 1."
     assert record["impression"] == "Nothing new, ___ 1."
-    assert "1 studies without a frontal picture" in inventory.notes
+    assert "studies without a frontal picture: 1" in inventory.notes
     assert len(make.rows(folder / "selection" / "test.jsonl")) == 3
 
 
@@ -125,7 +125,7 @@ def test_reports_of_the_training_part_are_listed_and_its_pictures_left_alone(mim
     assert (rows[0]["group"], rows[0]["findings"]) == ("10000000", "Clear lungs of number 0.")
     assert (tmp_path / "out" / inventory.images / rows[0]["picture"]).is_file()
     assert {file.facts["split"] for file in inventory.of_kind("xray")} == {"test"}
-    assert "1 training studies whose report has no findings or no impression" in inventory.notes
+    assert "training studies whose report has no findings or no impression: 1" in inventory.notes
 
 
 def test_sections() -> None:
@@ -148,7 +148,7 @@ def test_questions_are_drawn_and_tied_to_pictures(mimic: Path, tmp_path: Path) -
     asked = make.rows(folder / "questions" / "00000.jsonl")
     assert [row["question"] for row in asked] == ["question 1?", "question 0?", "question 1?"], "each once"
     assert all((folder / row["picture"]).is_file() for row in asked)
-    assert "1 questions on studies without a frontal picture" in inventory.notes
+    assert "questions on studies without a frontal picture: 1" in inventory.notes
     assert make.faults(inventory) == [
         f"medical_cxr_vqa_questions.csv, line {line} lacks its study, question or answer" for line in (11, 12)
     ]
@@ -182,7 +182,7 @@ def test_labels_outside_the_vocabulary_and_repeated_pictures(mimic: Path, tmp_pa
     assert "test.csv, line 9 has a path that is none of MIMIC-CXR-JPG" in text
     assert "test.csv, line 2 has a label outside the vocabulary" in text
     assert "test.csv, line 8 names a picture for the second time" in text
-    assert "2 training rows left out: their patients are in the test" in inventory.notes
+    assert "training rows left out: their patients are in the test: 2" in inventory.notes
     with pytest.raises(MedhebError, match=r"mimic-cxr-lt_single-label_test.csv: lacks 1 label columns"):
         make.build("mimic_cxr_lt", mimic, tmp_path / "out", labels=[*LABELS, "Mass"])
 

@@ -80,7 +80,7 @@ def test_chestmnist_rows_by_their_number_of_findings(tmp_path: Path) -> None:
     assert table[0] == "split,row,labels,picture"
     assert "train,1,," in table, "a row without a finding is listed, not written"
     assert len(table) == 1 + 3 + 2 + 4
-    assert "2 rows without a finding, in selection/labels.csv only" in made.notes
+    assert "rows without a finding, in selection/labels.csv only: 2" in made.notes
 
 
 def test_crops_of_masks_as_published_and_corrected(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_crops_of_masks_as_published_and_corrected(tmp_path: Path) -> None:
     made = built("isic_2018", tmp_path / "in", tmp_path / "corrected", "corrected")
     assert size_of(made, tmp_path, "corrected", "images/train_00001_isic2018_crop.png") == (28, 28)
     assert size_of(made, tmp_path, "corrected", "images/train_00003_isic2018_crop.png") == (42, 36), "both parts"
-    assert "1 pictures that have an empty mask" in made.notes
+    assert "pictures that have an empty mask: 1" in made.notes
     assert {file.facts["label"] for file in made.of_kind("crop")} == {"skin lesion"}
 
 
@@ -139,7 +139,7 @@ def test_nuclei_and_their_sides(tmp_path: Path) -> None:
     assert crops[f"{stem}_neoplastic_000.png"] == ("Neoplastic", "test", False)
     assert crops[f"{stem}_inflammatory_001.png"] == ("Inflammatory", "train", True)
     assert f"{stem}_connective_002.png" not in crops, "empty mask"
-    assert "9 nuclei with an empty mask, without a crop" in made.notes
+    assert "nuclei with an empty mask, without a crop: 9" in made.notes
     made = built("pannuke", tmp_path / "in", tmp_path / "corrected", "corrected")
     crops = facts(made, "crop", "split")
     assert {side for (side,) in crops.values()} == {"train", "test"}

@@ -72,7 +72,7 @@ def test_release_takes_the_third_party_s_pictures_as_they_are(tmp_path: Path) ->
     for split in ("train", "test"):
         (tmp_path / "in" / split).rename(tmp_path / f"dicom-{split}")
     corrected = make.build("vindr_cxr", tmp_path / "in", tmp_path / "corrected")
-    assert "3 pictures: more than 8 bits, stretched to 8" in corrected.notes
+    assert "pictures: more than 8 bits, stretched to 8: 3" in corrected.notes
     with Image.open(tmp_path / "corrected" / "2D_Images" / "VindrCXR" / "crop" / "te2_15_0.png") as crop:
         assert crop.mode == "L"
 
@@ -145,7 +145,7 @@ def test_a_copy_with_the_test_only(tmp_path: Path) -> None:
     make.put_vindr(tmp_path / "in", TRAIN, TEST)
     (tmp_path / "in" / "train").rename(tmp_path / "elsewhere")
     inventory = make.build("vindr_cxr", tmp_path, tmp_path / "out")
-    assert "1 pictures of split train left out: the folder has no pictures of that split" in inventory.notes
+    assert "pictures of split train left out: the folder has no pictures of that split: 1" in inventory.notes
     assert not inventory.refusals
     (tmp_path / "in" / "test").rename(tmp_path / "elsewhere too")
     with pytest.raises(MedhebError, match="has neither folders train and test with DICOM files nor VinDr-CXR-dataset"):

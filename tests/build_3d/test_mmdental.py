@@ -148,7 +148,7 @@ def test_bad_cases_are_named_and_the_others_stay(tmp_path: Path) -> None:
     assert "24.nii: is not a readable NIfTI volume" in found
     assert "25.nii.gz: holds" in found
     assert "26.nii.gz: has a damaged orientation matrix" in found
-    assert "8 cases, files or rows could not be used; the inventory names each" in inventory.notes
+    assert "cases, files or rows that could not be used: 8; the inventory names each" in inventory.notes
 
 
 def test_a_volume_that_does_not_say_how_it_lies(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_totals_and_lines_are_cut() -> None:
         dataset="x", images="3D_Images/x", recipe="x", recipe_version=1, status=OK,
         refusals=tuple(refusals), remarks=(remark,),
     )  # fmt: skip
-    assert totals(refusals, []) == ["12 cases, files or rows could not be used; the inventory names each"]
+    assert totals(refusals, []) == ["cases, files or rows that could not be used: 12; the inventory names each"]
     named = lines_of(inventory, named=True)
     assert named[9] == "left out: c9: is missing. Get it"
     assert named[10:] == ["left out: ... and 2 more", "odd: c20: has 3 slices. Built"]

@@ -29,7 +29,7 @@ def test_medmcqa_takes_the_option_that_is_counted_from_one(tmp_path: Path) -> No
     assert rows[0]["choices"] == ["a0", "b0", "c0", "d0"]
     assert [row["id"] for row in written(tmp_path / "out", "medmcqa", "train.jsonl")] == ["q10", "q11", "q12"]
     assert [file.facts["kind"] for file in inventory.files] == ["records", "training"]
-    assert "records.jsonl: 6 rows, 1 of which repeat the query of another" in inventory.notes
+    assert "records.jsonl: rows that repeat the query of another: 1 of 6" in inventory.notes
     assert root(inventory) == "596947309dd8bffd"
 
 
@@ -40,7 +40,7 @@ def test_medmcqa_rows_that_are_no_use(tmp_path: Path) -> None:
     assert "dev.json, line 6: has the answer number -1, not 1 to 4" in found[0]
     assert "dev.json, line 7: has no opc" in found[1]
     assert "dev.json, line 8: has no question" in found[2]
-    assert "records.jsonl: 1 rows have the right answer twice among their options" in inventory.notes
+    assert "records.jsonl: rows that have the right answer twice among their options: 1" in inventory.notes
 
 
 def test_medmcqa_of_the_hub_is_refused(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_public_health_rows_of_all_languages(tmp_path: Path) -> None:
         "target": "chinese answer 1",
     }
     assert [file.path for file in inventory.files] == ["records.jsonl"]
-    assert "arabic: 1 of 33 rows lack a question or an answer" in inventory.notes
+    assert "arabic: rows that lack a question or an answer: 1 of 33" in inventory.notes
     assert root(inventory) == "3ef8751edcbe338c"
 
 

@@ -39,7 +39,7 @@ OTHER_MODALITIES: dict[str, tuple[int, ...] | str] = {
     "CT_small.dcm": (128, 128),
     "J2K_pixelrep_mismatch.dcm": (512, 512),
     "JPEGLossless_1s_1f_i_16_16_bad.dcm": (512, 512),
-    "MR_truncated.dcm": "has pixels that cannot be decoded",
+    "MR_truncated.dcm": "is cut off within its pixels",
     "examples_rgb_color.dcm": (240, 320, 3),
     "no-pixel-data.dcm": "is a DICOM file without pixels",
 }

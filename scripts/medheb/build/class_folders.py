@@ -37,6 +37,7 @@ class ClassFolders(Strict):
     )
     split: Literal["test", "drawn"] = Field(description="test: all of it is the test part; drawn: 7:3 by ourselves")
     folders: dict[Literal["train", "test"], RelativePath] = Field(description="where each split goes, below images")
+    groups_note: str | None = Field(default=None, description="what cannot be known of patients or source pictures")
     expected: tuple[int, ...] = Field(default=(), description="counts of known versions; another count is noted")
 
 
@@ -108,12 +109,14 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     options = source.options(ClassFolders)
     write_selections(files, out, ["picture"])
     note_unusual(files, out)
+    if options.groups_note:
+        out.note(options.groups_note)
     if options.split == "drawn":
         out.note(NOT_PUBLISHED)
     count = sum(options.split == "drawn" or file.facts.get("split") == "test" for file in files)
     if options.expected and count not in options.expected:
         known = " or ".join(f"{number:,}" for number in options.expected)
-        out.note(f"{count:,} pictures, where known versions have {known}")
+        out.note(f"number of pictures: {count:,}, where known versions have {known}")
 
 
 RECIPE = Recipe(build, units, finish)

@@ -180,7 +180,7 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
             labels[file.content].add(file.facts["label"])
     torn = sum(len(found) > 1 for found in labels.values())
     if torn:
-        out.note(f"{torn:,} pictures occur with more than one label")
+        out.note(f"different pictures that occur with more than one label: {torn:,}")
 
 
 RECIPE = Recipe(build, units, finish)

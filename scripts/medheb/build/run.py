@@ -15,6 +15,7 @@ from medheb.build.inventory import (
     Inventory,
     Refusal,
     Remark,
+    duplicates_of,
     read_header,
     read_inventory,
     write_inventory,
@@ -25,7 +26,7 @@ from medheb.build.recipe import Recipe
 from medheb.build.registry import entry_of, recipe_of
 from medheb.build.rights import is_folder, is_there
 from medheb.build.source import Projector, ProtocolName, Source
-from medheb.build.telling import kinds_of, totals
+from medheb.build.telling import equals, kinds_of, totals
 from medheb.build.work import MARKERS, Shard, do_units, shown, sorted_units, unreadable
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
@@ -225,10 +226,11 @@ def build(made: Build, workers: int = 1) -> Status:
             recipe.finish(source, ordered, last)
         except OSError as error:
             raise unreadable(error, source.dataset.id) from error
-    notes += [f"{number:,} {phrase}" for phrase, number in sorted((counts + last.counts).items())]
+    notes += [f"{phrase}: {number:,}" for phrase, number in sorted((counts + last.counts).items())]
     refusals += last.refusals
     notes += totals(refusals, [*remarks, *last.remarks])
     everything = sorted([*ordered, *last.files.values()], key=lambda file: file.path.encode())
+    notes += equals(duplicates_of(everything))
     inventory = _inventory(
         source.dataset,
         source.protocol if entry_of(source.dataset).follows_protocol else None,

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from medheb.build.inventory import Inventory, Refusal, Remark
+from medheb.build.inventory import Duplicates, Inventory, Refusal, Remark
 
 SHOWN = 10
 # Words of faults, never of data.
@@ -47,10 +47,17 @@ def totals(refusals: Sequence[Refusal], remarks: Sequence[Remark]) -> list[str]:
     """Notes for the report: how many were left out, how many lost a part, how many are odd."""
     parts = Counter(refusal.lost for refusal in refusals if refusal.lost)
     whole = len(refusals) - sum(parts.values())
-    notes = [f"{whole} cases, files or rows could not be used; the inventory names each"] if whole else []
+    notes = [f"cases, files or rows that could not be used: {whole:,}; the inventory names each"] if whole else []
     for part, number in sorted(parts.items()):
         notes.append(f"cases that lost nothing but their {part}: {number}; the inventory names each")
     return notes + ([f"cases or files that were built although odd: {len(remarks)}"] if remarks else [])
+
+
+def equals(duplicates: Duplicates) -> list[str]:
+    """Notes for the report on pictures with the same pixels; none if all differ."""
+    inside, across = duplicates.inside, duplicates.across_splits
+    notes = [f"pictures whose pixels an earlier one has, too: {inside:,}"] if inside else []
+    return notes + ([f"different pictures that stand in more than one split: {across:,}"] if across else [])
 
 
 def lines_of(inventory: Inventory, named: bool) -> list[str]:

@@ -57,7 +57,7 @@ def build(_: Source, unit: Unit, out: Output) -> None:
     write_pairs(out, made, unit.name)
     doubtful = sum(sum(plain(choice) == plain(row["target"]) for choice in row["choices"]) > 1 for row in made)
     if doubtful:
-        out.note(f"{unit.name}: {doubtful} rows have the right answer twice among their options")
+        out.note(f"{unit.name}: rows that have the right answer twice among their options: {doubtful}")
 
 
 def _row(where: str, row: Mapping[str, Any]) -> Row:

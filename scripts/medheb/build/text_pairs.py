@@ -95,7 +95,7 @@ def write_pairs(out: Output, rows: Sequence[Row], name: str = RECORDS, language:
     for side in ("query", "target"):
         again = len(rows) - len({plain(row[side]) for row in rows})
         if again:
-            out.note(f"{name}: {len(rows)} rows, {again} of which repeat the {side} of another")
+            out.note(f"{name}: rows that repeat the {side} of another: {again} of {len(rows)}")
 
 
 def collected(

@@ -84,7 +84,7 @@ def read_rows(path: Path, language: str, published: bool, out: Output) -> list[R
     if not found:
         raise MedhebError(path, "holds no row with a question and an answer", "Check its header for blanks in names")
     if len(found) < len(rows):
-        out.note(f"{language}: {len(rows) - len(found)} of {len(rows)} rows lack a question or an answer")
+        out.note(f"{language}: rows that lack a question or an answer: {len(rows) - len(found)} of {len(rows)}")
     return found
 
 

@@ -2,6 +2,9 @@
 
 The two have tables of their own, whose boxes fit their own pictures only. ``release`` takes the PNG files where it
 finds them, as the published program does; ``corrected`` the official DICOM.
+
+Names of tables and columns are the formats that this recipe reads, so they stand here; what can differ between copies
+or is a choice (folders, texts, caps) comes from the manifest.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from PIL import Image
 from medheb.build.closed_tables import MEND_ROW
 from medheb.build.inventory import Fact
 from medheb.build.output import Known, Output
+from medheb.build.unusual import FACT
 from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, merge, not_negative, read_corners, sound_box
@@ -71,9 +72,10 @@ def _check_mode(image: Image.Image, path: str) -> None:
 def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
     """Write a picture as PNG, or take over the file that it is the content of."""
     image = xray.image
-    how = "bytes as stored" if xray.original else "rendered from DICOM" if xray.facts else "pixels as decoded"
+    how = "bytes as stored" if xray.original else "rendered from DICOM" if xray.facts else "decoded"
     size: dict[str, Fact] = {"mode": image.mode, "width": image.width, "height": image.height}
-    everything: dict[str, Fact] = {**xray.facts, "transform": how, **facts, **size}
+    odd: dict[str, Fact] = {FACT: "; ".join(xray.notes) or None}
+    everything: dict[str, Fact] = {**xray.facts, **odd, "transform": how, **facts, **size}
     if xray.original is not None:
         content = xray.original.read_bytes()
         digest = samples_digest(image.mode, *image.size, image.tobytes())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import struct
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ READ_ERRORS = (
     ArithmeticError,
     NotImplementedError,
     struct.error,
+    zlib.error,
 )
 
 
@@ -201,6 +203,19 @@ def _complete(header: pydicom.Dataset) -> list[str]:
     return notes
 
 
+def _check_length(header: pydicom.Dataset, path: Path, values: int) -> None:
+    """Refuse uncompressed pixels that end too early, whatever the byte order of the file.
+
+    Raises:
+        MedhebError: there are fewer bytes than ``values`` take.
+    """
+    bits, halved = int(header.get("BitsAllocated") or 0), header.PhotometricInterpretation == "YBR_FULL_422"
+    wanted = (values * bits + 7) // 8 * (2 if halved else 3) // 3
+    if "PixelData" in header and len(header.PixelData) < wanted:
+        fault = f"is cut off within its pixels: {len(header.PixelData):,} of {wanted:,} bytes"
+        raise MedhebError(path, fault, GET_AGAIN)
+
+
 def decode(header: pydicom.Dataset, path: Path, max_pixels: int = MAX_PIXELS) -> StoredPixels:
     """The pixel values of a header from :func:`read_header`, colours as RGB.
 
@@ -212,6 +227,8 @@ def decode(header: pydicom.Dataset, path: Path, max_pixels: int = MAX_PIXELS) ->
     syntax, found = transfer_syntax(header, path)
     if PLUGINS[syntax] == dicom_plugin.NAME:
         dicom_plugin.register(syntax)
+    if not syntax.is_encapsulated:
+        _check_length(header, path, rows * columns * samples)
     if not hasattr(header, "file_meta"):
         header.file_meta = pydicom.dataset.FileMetaDataset()
     header.file_meta.TransferSyntaxUID = syntax
