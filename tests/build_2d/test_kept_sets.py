@@ -38,12 +38,14 @@ def root_of(inventory: Inventory) -> str:
     return merkle_root({file.path: file.content for file in inventory.files})
 
 
-def test_class_folders_keep_bytes_and_skip_other_parts(tmp_path: Path) -> None:
+def test_class_folders_keep_bytes_and_both_parts(tmp_path: Path) -> None:
     lay_brain(tmp_path / "in")
     put(tmp_path / "in" / "archive" / "Testing" / "glioma" / "broken.jpg", picture(1, kind="JPEG")[:80])
     put(tmp_path / "in" / "archive" / "Testing" / "odd" / "a.jpg", picture(1, kind="JPEG"))
     made = make("brain_tumor_mri", tmp_path / "in", tmp_path / "out")
-    pictures = made.of_kind("picture")
+    trained = [file for file in made.of_kind("picture") if file.facts["split"] == "train"]
+    assert [file.path for file in trained] == ["datasets/Training/glioma/x.jpg"]
+    pictures = [file for file in made.of_kind("picture") if file not in trained]
     assert len(pictures) == 12
     first = pictures[0]
     assert first.path == "datasets/Testing/glioma/glioma_0.jpg"
