@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 
 import make_volumes as make
+import numpy as np
 import pytest
-from making import deny, faults
+from making import built, deny, faults
 
 from medheb.build.inventory import Inventory, read_header
 from medheb.core.errors import MedhebError
@@ -80,3 +81,18 @@ def test_a_folder_without_rights_does_not_pass_for_an_empty_one(
     with pytest.raises(MedhebError, match=r"this user may not read: 1, the first is \S+/in/download\. Mend"):
         make.build("ct_rate", tmp_path / "in", tmp_path / "out")
     assert not list((tmp_path / "out").rglob("*")), "a build that did not begin leaves nothing"
+
+
+def test_a_plane_of_knees_without_rights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, plane in enumerate(("axial", "coronal", "sagittal")):
+        (tmp_path / "in" / "valid" / plane).mkdir(parents=True)
+        stack = np.arange(3 * 4 * 4, dtype=np.uint8).reshape(3, 4, 4) + np.uint8(number)
+        np.save(tmp_path / "in" / "valid" / plane / "1130.npy", stack)
+    with monkeypatch.context() as patched:
+        deny(patched, tmp_path / "in" / "valid" / "coronal")
+        inventory = built("mrnet", tmp_path / "in", tmp_path / "out", "release")
+    assert {file.facts["view"] for file in inventory.of_kind("slice")} == {"axial", "sagittal"}
+    assert any(
+        "valid/coronal: cannot be listed (Permission denied). Mend its permissions" in x for x in faults(inventory)
+    )
+    assert any(refusal.lost == "coronal stack" for refusal in inventory.refusals)

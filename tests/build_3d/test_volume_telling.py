@@ -55,7 +55,9 @@ def test_a_closed_source_tells_kinds_counts_and_where_the_names_are(
     scan(files).write_bytes(b"no volume")
     make.save(scan(files, "valid_2_a"), make.chest() + np.int16(1024))
     lines = told("ct_rate", files, capsys)
-    assert "left out: is not a readable NIfTI volume (1); is not in HU: its rescale intercept of (1)" in lines, lines
+    assert (
+        "left out: is not a readable NIfTI volume ... (1); is not in HU: its rescale intercept of ... (1)" in lines
+    ), lines
     inventory = tmp_path / "out" / "3D_Images" / "CT_RATE" / "ct_rate.inventory.json"
     assert lines[-1] == f"inventory: {inventory}; its terms forbid to name cases here, it names them"
     assert not [line for line in lines if "valid_1" in line or "valid_2" in line]
@@ -83,7 +85,7 @@ def test_a_scan_without_an_xray_is_not_called_lost(tmp_path: Path) -> None:
     inventory = make.build("ct_rate", tmp_path / "in", tmp_path / "out", "corrected")
     (refusal,) = inventory.refusals
     assert refusal.lost == "X-ray"
-    assert "cases that lost nothing but their X-ray: 1; the inventory names each" in inventory.notes
+    assert "cases built without their X-ray: 1; the inventory names each" in inventory.notes
     assert not any("could not be used" in note for note in inventory.notes)
     (line,) = [line for line in lines_of(inventory, named=True) if "valid_1_b" in line and "built" in line]
     assert line.startswith("built without X-ray: ")

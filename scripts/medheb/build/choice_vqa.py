@@ -18,7 +18,7 @@ from medheb.build.inventory import BuiltFile
 from medheb.build.kept_pictures import keep_file
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
-from medheb.build.rights import is_folder
+from medheb.build.rights import children, is_folder
 from medheb.build.source import Source
 from medheb.build.splits import write_selections
 from medheb.build.tables import read_json_file, read_table
@@ -152,12 +152,16 @@ def omni_units(source: Source) -> Sequence[Unit]:
     """
     options = source.options(OmniMedVqa)
     top = source.folder_with(options.questions)
-    files = sorted((top / options.questions / options.access).glob("*.json"))
+    files = _json_files(top / options.questions / options.access)
     if not files:
         raise MedhebError(
             top / options.questions, f"holds no {options.access}/*.json", "Fetch the source again, or mend unpack"
         )
     return [Unit(path.stem, (str(top), str(path))) for path in files]
+
+
+def _json_files(folder: Path) -> list[Path]:
+    return [path for path in children(folder) if path.suffix == ".json"] if is_folder(folder) else []
 
 
 def omni_build(source: Source, unit: Unit, out: Output) -> None:

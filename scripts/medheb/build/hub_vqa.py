@@ -17,6 +17,7 @@ from medheb.build.kept_pictures import EXTENSION, check, facts_of
 from medheb.build.output import Output
 from medheb.build.parquet_rows import Table, open_table, picture_bytes, read_rows
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import files_below
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, split_word, write_selections
 from medheb.build.unusual import note_unusual
@@ -58,7 +59,7 @@ def units(source: Source) -> Sequence[Unit]:
     """
     options = source.options(HubVqa)
     found, other = [], []
-    for path in sorted(source.files.rglob("*.parquet")):
+    for path in files_below(source.files, ".parquet"):
         table = open_table(path)
         if missing := sorted(_columns(options) - table.columns):
             other.append((path, missing))

@@ -11,6 +11,7 @@ from typing import Any
 from medheb.build.closed_tables import MEND_ROW, Fault, rows_of
 from medheb.build.mimic import picture_path, sound_ids
 from medheb.build.output import Output
+from medheb.build.rights import children
 from medheb.build.selection import PUBLISHED_SEED, in_keyed_order
 from medheb.build.source import Source
 from medheb.build.tables import read_json_file
@@ -103,7 +104,7 @@ def read_silver(
     listed = _listed(splits, source.release, faults)
     graphs: dict[str, SceneGraph] = {}
     having: dict[str, list[str]] = {}
-    for path in sorted((folder / GRAPHS).glob(f"*{GRAPH_NAME}")):
+    for path in (entry for entry in children(folder / GRAPHS) if entry.name.endswith(GRAPH_NAME)):
         image = path.name.removesuffix(GRAPH_NAME)
         patient, study, split = listed.get(image, ("", "", ""))
         if not patient or image in gold_images or patient in gold_patients:

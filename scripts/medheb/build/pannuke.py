@@ -28,6 +28,7 @@ from medheb.build.output import Output
 from medheb.build.pannuke_regions import REGION_COLUMNS, Tile, table_tag, write_regions
 from medheb.build.parquet_rows import RowBlock, open_table, picture_bytes, read_rows
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import files_below
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, split_word, write_selections
 from medheb.build.tables import read_table
@@ -110,8 +111,9 @@ def units(source: Source) -> Sequence[Unit]:
     layout = Layout(source, source.options(Options))
     _ = layout.splits
     data = layout.root / layout.options.data
-    tables = {table_tag(path.relative_to(data)): path for path in sorted(data.rglob("*.parquet"))}
-    if len(tables) < sum(1 for _ in data.rglob("*.parquet")):
+    paths = files_below(data, ".parquet")
+    tables = {table_tag(path.relative_to(data)): path for path in paths}
+    if len(tables) < len(paths):
         raise MedhebError(data, "holds two tables whose names differ in blanks or signs only", "Rename one of them")
     found = []
     for tag, path in tables.items():

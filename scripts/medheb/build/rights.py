@@ -65,3 +65,21 @@ def folders_in(folder: Path) -> list[Path]:
         MedhebError: it cannot be listed or entered.
     """
     return [path for path in children(folder) if is_folder(path)]
+
+
+def files_below(top: Path, ending: str) -> list[Path]:
+    """Files at whatever depth whose names end so, by path; none where ``top`` is not there.
+
+    Raises:
+        MedhebError: a folder on the way cannot be listed.
+    """
+    if not is_folder(top):
+        return []
+    found = []
+    for folder, _, names in os.walk(top, onerror=_refuse):
+        found += [Path(folder) / name for name in names if name.endswith(ending)]
+    return sorted(found)
+
+
+def _refuse(error: OSError) -> None:
+    raise MedhebError(os.fspath(error.filename), f"cannot be listed ({error.strerror})", MEND_RIGHTS) from error

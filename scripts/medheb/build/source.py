@@ -93,10 +93,7 @@ class Source:
             return found[0]
         fault = f"holds no {' or '.join(markers)}, not even {SEARCH_DEPTH} folders down"
         if denied:
-            # Further down, names of folders are names of cases in some sources.
-            near = denied[0] == top or denied[0].parent == top
-            first = f", the first is {denied[0]}" if self.dataset.show_content or near else ""
-            fault += f", and folders that this user may not read: {len(denied)}{first}"
+            fault += f", and folders that this user may not read: {len(denied)}, the first is {denied[0]}"
             raise MedhebError(top, fault, "Mend their permissions, or give another folder")
         title = self.dataset.title
         raise MedhebError(top, fault, f"Give the folder of {title} as its host lays it out, or a parent of it")

@@ -35,7 +35,13 @@ def general(fault: str) -> str:
 
 def kinds_of(refusals: Sequence[Refusal]) -> str:
     """``is not in HU (3); is missing (1)``: kinds of refusals, the commonest first, without a name."""
-    return _counted(general(refusal.fault) for refusal in refusals)
+    return _counted(_kind(refusal.fault) for refusal in refusals)
+
+
+def _kind(fault: str) -> str:
+    """The general part of a fault, and a sign where it was cut."""
+    kind = general(fault)
+    return kind if kind in (fault, "another fault") else f"{kind} ..."
 
 
 def _counted(kinds: Iterable[str]) -> str:
@@ -49,7 +55,7 @@ def totals(refusals: Sequence[Refusal], remarks: Sequence[Remark]) -> list[str]:
     whole = len(refusals) - sum(parts.values())
     notes = [f"cases, files or rows that could not be used: {whole:,}; the inventory names each"] if whole else []
     for part, number in sorted(parts.items()):
-        notes.append(f"cases that lost nothing but their {part}: {number}; the inventory names each")
+        notes.append(f"cases built without their {part}: {number}; the inventory names each")
     return notes + ([f"cases or files that were built although odd: {len(remarks)}"] if remarks else [])
 
 
@@ -73,7 +79,7 @@ def lines_of(inventory: Inventory, named: bool) -> list[str]:
         lines = [f"left out: {kinds_of(whole)}"] if whole else []
         for part in sorted({str(refusal.lost) for refusal in parts}):
             lines.append(f"built without {part}: {kinds_of([own for own in parts if own.lost == part])}")
-        odd = _counted(f"{general(remark.oddity)}: {remark.done}" for remark in inventory.remarks)
+        odd = _counted(f"{_kind(remark.oddity)}: {remark.done}" for remark in inventory.remarks)
         return lines + ([f"odd: {odd}"] if odd else [])
     lines = _first([f"left out: {own.where}: {own.fault}. {own.remedy}" for own in whole])
     lines += _first([f"built without {own.lost}: {own.where}: {own.fault}. {own.remedy}" for own in parts])

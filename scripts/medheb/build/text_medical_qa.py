@@ -13,6 +13,7 @@ from typing import Any
 
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
+from medheb.build.rights import files_below
 from medheb.build.source import Source
 from medheb.build.text_pairs import Row, collected, group_alike, rows_of_json, text_of, write_pairs
 from medheb.core.errors import MedhebError
@@ -36,7 +37,7 @@ def _table(source: Source, patterns: Sequence[str]) -> Path:
     Raises:
         MedhebError: none or several.
     """
-    paths = sorted(path for path in source.files.rglob("*.jsonl") if not path.name.startswith("."))
+    paths = [path for path in files_below(source.files, ".jsonl") if not path.name.startswith(".")]
     found = [
         path
         for path in paths
