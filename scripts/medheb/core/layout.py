@@ -103,6 +103,11 @@ class Layout:
         """Metrics of one model on one graded task."""
         return self.results / "graded" / model / f"{key}.json"
 
+    # train
+    def medemb(self, size: str) -> Path:
+        """Plan, checkpoints, adapter and merged weights of the reference model of one size."""
+        return self.results / "medemb" / size
+
     # report, audit
     @property
     def report(self) -> Path:

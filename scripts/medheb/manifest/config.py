@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from medheb.manifest.base import Identifier, RelativePath, Strict, TaskKey
+from medheb.manifest.medemb import MedEmb
 
 
 class Paths(Strict):
@@ -142,6 +143,7 @@ class Config(Strict):
     embed: Embed = Embed()
     evaluate: Evaluate = Evaluate()
     report: Report = Report()
+    medemb: MedEmb = MedEmb()
 
     def trains(self, dataset: str) -> bool:
         """Is the training part of a source asked for, if it has a large one?"""

@@ -1,0 +1,1 @@
+"""Training of MedEmb, the reference model, on the rebuilt training rows."""

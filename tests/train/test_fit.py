@@ -1,0 +1,297 @@
+"""The training job on a tiny checkpoint: resumption, ranks, bad input, and the model that comes out."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+from made_training import CORNERS, image_row, made_run, make_qwen3vl, picture, text_row, write_rows
+from safetensors.torch import load_file
+
+import medheb.train.run as training
+from medheb.core.errors import MedhebError
+from medheb.fetch.weights import fetch_weights
+from medheb.index.records import Item
+from medheb.manifest.load import Run
+from medheb.manifest.model import ModelList
+from medheb.models.base import ImageRef
+from medheb.models.load import load_adapter, load_encoder
+from medheb.train.checkpoint import Checkpoints
+from medheb.train.merge import merge
+from medheb.train.plan import make_plan
+from medheb.train.run import fit, learning_rate
+
+RANKS = """
+import sys
+from itertools import chain
+from pathlib import Path
+sys.path[:0] = [{tests!r}]
+import torch
+from made_training import reopened
+from medheb.train.run import fit
+torch.set_num_threads(1)
+fit(reopened(Path({folder!r})), "tiny")
+"""
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_qwen3vl(tmp_path_factory.mktemp("weights") / "tiny")
+
+
+def planned(folder: Path, weights: Path, **options: object) -> Run:
+    run = made_run(folder, weights, pictures=12, texts=12, **options)
+    make_plan(run, "tiny", run.layout.medemb("tiny"))
+    return run
+
+
+def adapter_of(run: Run) -> dict[str, torch.Tensor]:
+    return load_file(run.layout.medemb("tiny") / "adapter" / "adapter_model.safetensors")
+
+
+def largest_difference(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> float:
+    assert first.keys() == second.keys()
+    return max(float((first[name] - second[name]).abs().max()) for name in first)
+
+
+class StoppedError(Exception):
+    pass
+
+
+def stop_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """End as a kill would, before step ``count``."""
+    step, done = training._step, iter(range(count))
+
+    def counted(*arguments: object) -> object:
+        if next(done, None) is None:
+            raise StoppedError
+        return step(*arguments)
+
+    monkeypatch.setattr(training, "_step", counted)
+
+
+def test_resumed_equals_undisturbed(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = planned(tmp_path / "whole", weights)
+    fit(whole, "tiny")
+    cut = planned(tmp_path / "cut", weights, checkpoint_minutes=1e-6)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 3)
+        with pytest.raises(StoppedError):
+            fit(cut, "tiny")
+    folder = cut.layout.medemb("tiny") / "checkpoints"
+    assert [path.name for path in Checkpoints(folder).all()] == ["000000002", "000000003"]
+    end = fit(cut, "tiny")
+    assert end.batches == fit(whole, "tiny").batches
+    assert end.pairs == 24
+    assert largest_difference(adapter_of(whole), adapter_of(cut)) <= 1e-6
+    assert any(float(tensor.abs().max()) > 1e-3 for name, tensor in adapter_of(whole).items() if "lora_B" in name)
+
+
+def test_two_ranks_learn_what_one_learns_from_the_same_pairs(tmp_path: Path, weights: Path) -> None:
+    """Two ranks take two batches at once: as one rank would with batches of twice the size."""
+    options = {"batches": {"nominal_pairs": 8, "longest": 256, "most_pairs": 4, "open_batches": 1}}
+    both = planned(tmp_path / "both", weights, **options)
+    tests = str(Path(__file__).parent)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-"]
+    script = tmp_path / "ranks.py"
+    script.write_text(RANKS.format(tests=tests, folder=str(tmp_path / "both")))
+    (tmp_path / "both" / "options.json").write_text(json.dumps(options))
+    subprocess.run([*command[:-1], str(script)], check=True, timeout=300, capture_output=True)
+    single = planned(tmp_path / "single", weights, **options)
+    batches = training.read_plan(single.layout.medemb("tiny"))
+    joined = [[*chain.from_iterable(batches.batches[start : start + 2])] for start in range(0, len(batches.batches), 2)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            training, "read_plan", lambda _: training.Batched(batches.plan, batches.file, batches.offset, joined)
+        )
+        fit(single, "tiny")
+    state = json.loads((both.layout.medemb("tiny") / "training.json").read_text())
+    assert (state["steps"], state["pairs"]) == (len(joined), 24)
+    # Adam's first steps divide by tiny second moments, so differences in the last bits of a gradient grow.
+    scale = max(float(tensor.abs().max()) for tensor in adapter_of(single).values())
+    assert largest_difference(adapter_of(both), adapter_of(single)) <= 0.02 * scale
+
+
+def test_fewer_ranks_after_a_stop(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint of any number of ranks counts batches, so another number can go on from it."""
+    run = planned(tmp_path, weights, checkpoint_minutes=1e-6)
+    with monkeypatch.context() as patch:
+        original = training.steps
+        patch.setattr(training, "steps", lambda batches, ranks, start: original(batches, 1, start))
+        stop_after(patch, 2)
+        with pytest.raises(StoppedError):
+            fit(run, "tiny")
+    (tmp_path / "options.json").write_text(json.dumps({"checkpoint_minutes": 1e-6}))
+    script = tmp_path / "ranks.py"
+    script.write_text(RANKS.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    subprocess.run(command, check=True, timeout=300, capture_output=True)
+    assert json.loads((run.layout.medemb("tiny") / "training.json").read_text())["pairs"] == 24
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, weights: Path) -> None:
+    run = planned(tmp_path, weights)
+    fit(run, "tiny")
+    other = run.config.medemb.model_copy(update={"temperature": 0.5})
+    changed = Run(**{**vars(run), "config": run.config.model_copy(update={"medemb": other})})
+    with pytest.raises(MedhebError, match="other settings"):
+        fit(changed, "tiny")
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path, weights: Path) -> None:
+    run = planned(tmp_path, weights)
+    fit(run, "tiny")
+    newest = Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1]
+    path = newest / "optimizer.safetensors"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(MedhebError, match=f"{newest.name}: is damaged"):
+        fit(run, "tiny")
+
+
+def test_loss_that_is_no_number_stops_and_names_the_rows(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = planned(tmp_path, weights, checkpoint_minutes=1e-6)
+    good, count = training.info_nce, iter(range(100))
+    monkeypatch.setattr(
+        training, "info_nce", lambda *a, **k: good(*a, **k) * (float("nan") if next(count) == 2 else 1.0)
+    )
+    with pytest.raises(MedhebError, match=r"not a number, with \w+_train\.jsonl byte \d+"):
+        fit(run, "tiny")
+    assert Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1].name == "000000002"
+
+
+def test_an_image_that_went_bad_is_skipped_with_a_count(
+    tmp_path: Path, weights: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = planned(tmp_path, weights)
+    (run.layout.benchmark / "2D_Images/corners/train/003.png").write_bytes(b"no picture")
+    position = fit(run, "tiny")
+    assert (position.pairs, position.skipped) == (23, 1)
+    assert "003.png is not a readable PNG or JPEG" in caplog.text
+
+
+def test_batches_of_bad_pairs_alone_are_no_end(tmp_path: Path, weights: Path) -> None:
+    run = planned(tmp_path, weights)
+    for path in (run.layout.benchmark / "2D_Images/corners/train").glob("*.png"):
+        path.write_bytes(b"no picture")
+    position = fit(run, "tiny")
+    assert (position.pairs, position.skipped) == (12, 12)
+
+
+def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = planned(tmp_path, weights, checkpoint_minutes=1e-6)
+    checkpoints = run.layout.medemb("tiny") / "checkpoints"
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(StoppedError):
+            fit(run, "tiny")
+    before = {path.name: sorted(file.name for file in path.iterdir()) for path in Checkpoints(checkpoints).all()}
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(MedhebError, match=r"cannot be written .* earlier checkpoints are kept"):
+            fit(run, "tiny")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert {
+        path.name: sorted(file.name for file in path.iterdir()) for path in Checkpoints(checkpoints).all()
+    } == before
+    assert not list(checkpoints.glob(".*")), "nothing half-written is left"
+    assert fit(run, "tiny").pairs == 24
+
+
+def test_asked_to_end_it_saves_and_goes_on_later(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = planned(tmp_path, weights)
+    step, count = training._step, iter(range(100))
+
+    def asked(*arguments: object) -> object:
+        if next(count) == 1:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return step(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "_step", asked)
+        with pytest.raises(SystemExit) as end:
+            fit(run, "tiny")
+    assert end.value.code == 143
+    assert Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1].name in {"000000002", "000000003"}
+    assert fit(run, "tiny").pairs == 24
+
+
+def test_rate_rises_and_falls() -> None:
+    options = planned_options()
+    rates = [learning_rate(options, part / 100) for part in range(101)]
+    peak = rates.index(max(rates))
+    assert peak == 10
+    assert rates[0] == 0
+    assert rates[10] == pytest.approx(1e-4)
+    assert rates[55] == pytest.approx(0.5e-4)
+    assert rates[100] == pytest.approx(0, abs=1e-12)
+
+
+def planned_options() -> training.MedEmb:
+    return training.MedEmb(warmup=0.1)
+
+
+def hits(run: Run) -> float:
+    """Share of new pictures whose own corner is nearest."""
+    model = run.models["tiny"]
+    adapter, encoder = load_adapter(model, run.layout), load_encoder(model, run.layout)
+    pictures = {
+        ImageRef(f"new/{number}.png", f"{number:064x}"): picture(number % 4, 9000 + number) for number in range(40)
+    }
+    queries = [
+        adapter.prepare(
+            adapter.render(
+                Item("image", "Where is the block?", (ref.path,)), "Represent the given image:", "query", (ref,)
+            ),
+            pictures.__getitem__,
+        )
+        for ref in pictures
+    ]
+    targets = [
+        adapter.prepare(adapter.render(Item("text", corner, ()), "", "candidate", ()), pictures.__getitem__)
+        for corner in CORNERS
+    ]
+    cosines = np.stack([encoder.encode([query])[0] for query in queries]) @ encoder.encode(targets).T
+    return float(np.mean(cosines.argmax(1) == np.arange(40) % 4))
+
+
+def test_trained_and_merged_model_beats_the_untrained_one(tmp_path: Path, weights: Path) -> None:
+    """Chance is 1 in 4; of 40 pictures more than 19 right happen to a guesser once in a thousand times."""
+    run = made_run(tmp_path, weights, pictures=400, texts=0, learning_rate=1e-2)
+    write_rows(run, {"corner": [image_row(f"train/{number:03}.png", number % 4) for number in range(400)]})
+    before = hits(run)
+    make_plan(run, "tiny", run.layout.medemb("tiny"))
+    fit(run, "tiny")
+    folder = merge(run, "tiny")
+    entry = ModelList.model_validate(yaml.safe_load((folder / "entry.yaml").read_text())).models[0]
+    assert entry.id == "medemb_tiny_rebuilt"
+    assert entry.facts.train_sources == ("corners",)
+    trained = Run(**{**vars(run), "models": {"tiny": entry.model_copy(update={"id": "tiny"})}})
+    fetch_weights(trained, trained.models["tiny"])
+    after = hits(trained)
+    assert after > 19 / 40
+    assert after - before > 0.25
+    card = (folder / "README.md").read_text()
+    assert "400 pairs of 400 rows" in card
+    assert str(tmp_path) not in card
+    assert not list(folder.glob("*.bin"))
+    assert text_row(1)["messages"][1]["content"] not in card
+    shutil.rmtree(folder)
