@@ -1,0 +1,400 @@
+"""Recipes of the single models: what they feed their network, against the libraries and the published arithmetic."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from harness import IMAGES, REFS, STREAMS, Tiny, read, settings_for, size_of
+from numpy.typing import NDArray
+from PIL import Image
+from tiny_checkpoints import QWEN_SPECIALS, picture
+
+from medheb.core.errors import MedhebError
+from medheb.index.records import Item
+from medheb.models.base import ImageRef
+from medheb.models.pixels import Fit, Grid, frames_fit
+from medheb.models.qwen2vl import Qwen2VL
+from medheb.models.qwen3vl import Qwen3VL, ended
+from medheb.models.streams import Decoder, read_grid
+
+MakeTiny = Callable[[str], Tiny]
+Checkpoint = Callable[[str], Path]
+RZEN = {"prompt": "rzen", "volumes": "pictures", "image_pixels": [200704, 1003520], "frame_pixels": [125440, 141120]}
+
+
+def stream_arrays(
+    model: Tiny, text: str = "", images: tuple[ImageRef, ...] = (), instruction: str = ""
+) -> Mapping[str, NDArray[Any]]:
+    (part,) = model.prepared(model.render(text, images, instruction))
+    return part.arrays
+
+
+def as_text(model: Tiny, ids: NDArray[Any]) -> str:
+    """The stream in words, runs of placeholders as one with their number."""
+    assert isinstance(model.adapter, Decoder)
+    words = [model.adapter.tokenizer.decode([token]) for token in ids.tolist()]
+    shown: list[str] = []
+    for at, word in enumerate(words):
+        if word in ("<|image_pad|>", "<|video_pad|>") and at and words[at - 1] == word:
+            continue
+        run = next((more for more, other in enumerate(words[at:]) if other != word), len(words) - at)
+        shown.append(f"{word}*{run}" if word in ("<|image_pad|>", "<|video_pad|>") else word)
+    return "".join(shown)
+
+
+# --- SigLIP
+
+
+def test_siglip_reads_full_length_without_a_mask(tiny: MakeTiny, checkpoint: Checkpoint) -> None:
+    from transformers import AutoTokenizer, SiglipModel
+
+    network = SiglipModel.from_pretrained(checkpoint("siglip")).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint("siglip"))
+    model = tiny("siglip")
+    ours = model.vector("small pleural effusion")
+
+    def features(**inputs: Any) -> NDArray[np.float32]:
+        with torch.inference_mode():
+            row = network.get_text_features(**inputs).pooler_output[0]
+        unit: NDArray[np.float32] = (row / row.norm()).numpy()
+        return unit
+
+    padded = tokenizer(["small pleural effusion"], padding="max_length", max_length=64, return_tensors="pt")
+    right = features(input_ids=padded["input_ids"])
+    assert ours == pytest.approx(right, abs=1e-5)
+    mask = (padded["input_ids"] != tokenizer.pad_token_id).long()
+    assert mask.sum() < 64
+    masked = features(input_ids=padded["input_ids"], attention_mask=mask)
+    short = features(input_ids=tokenizer(["small pleural effusion"], return_tensors="pt")["input_ids"])
+    assert np.abs(masked - ours).max() > 1e-3, "a mask makes another vector"
+    assert np.abs(short - ours).max() > 1e-3, "so does padding to the batch"
+
+
+@pytest.mark.parametrize("name", ["siglip", "blip2_itc"])
+def test_pictures_are_those_of_the_checkpoints_processor(tiny: MakeTiny, checkpoint: Checkpoint, name: str) -> None:
+    from transformers import AutoImageProcessor
+
+    model = tiny(name)
+    processor = AutoImageProcessor.from_pretrained(checkpoint(name))
+    (part,) = model.prepared(model.render("", REFS[:1]))
+    mean, std = (
+        np.array(values, dtype=np.float32)[:, None, None] for values in (processor.image_mean, processor.image_std)
+    )
+    ours = (part.arrays["pixels"].astype(np.float32) / 255 - mean) / std
+    theirs = processor(images=read(REFS[0]), return_tensors="np")["pixel_values"][0]
+    assert ours == pytest.approx(theirs, abs=1e-6)
+
+
+def test_bilinear_resizing_is_an_option_that_changes_pixels(checkpoint: Checkpoint, tiny: MakeTiny) -> None:
+    other = Tiny(settings_for("siglip", resize="bilinear"), checkpoint("siglip"))
+    first, second = (
+        model.prepared(model.render("", REFS[:1]))[0].arrays["pixels"] for model in (other, tiny("siglip"))
+    )
+    assert first.shape == second.shape
+    assert not np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", ["siglip", "blip2_itc", "medimageinsight"])
+def test_fields_are_averaged_as_the_paper_says(tiny: MakeTiny, name: str) -> None:
+    model = tiny(name)
+    rendered = model.render("liver", REFS[:3], "Find it:")
+    rows = np.concatenate([model.encoder.encode([part]) for part in model.prepared(rendered)])
+    if name != "siglip":
+        assert np.linalg.norm(rows, axis=1) == pytest.approx(np.ones(5), abs=1e-5)
+    images = rows[:3].mean(axis=0)
+    if name != "siglip":
+        images /= np.linalg.norm(images)
+    mean = np.mean([images, rows[3], rows[4]], axis=0)
+    assert model.adapter.combine(rendered, rows) == pytest.approx(mean / np.linalg.norm(mean), abs=1e-6)
+
+
+def test_the_instruction_can_be_left_out_of_towers(checkpoint: Checkpoint) -> None:
+    model = Tiny(settings_for("siglip", instruction="none"), checkpoint("siglip"))
+    assert model.render("liver", (), "Find it:").key == model.render("liver").key
+
+
+# --- BLIP-2
+
+
+def test_blip2_has_the_vectors_of_its_class(tiny: MakeTiny, checkpoint: Checkpoint) -> None:
+    from transformers import AutoImageProcessor, AutoTokenizer, Blip2ForImageTextRetrieval
+
+    network = Blip2ForImageTextRetrieval.from_pretrained(checkpoint("blip2_itc")).eval()
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint("blip2_itc"))
+    pixels = AutoImageProcessor.from_pretrained(checkpoint("blip2_itc"))(images=read(REFS[0]), return_tensors="pt")
+    with torch.inference_mode():
+        found = network(**pixels, **tokenizer(["liver and spleen"], return_tensors="pt"))
+    model = tiny("blip2_itc")
+    mean = torch.nn.functional.normalize(found.image_embeds.mean(dim=1), dim=-1)[0]
+    assert model.vector("", REFS[:1]) == pytest.approx(mean.numpy(), abs=1e-5)
+    assert model.vector("liver and spleen") == pytest.approx(found.text_embeds[0].numpy(), abs=1e-5)
+    first = Tiny(settings_for("blip2_itc", pooling="first"), checkpoint("blip2_itc"))
+    assert first.vector("", REFS[:1]) == pytest.approx(found.image_embeds[0, 0].numpy(), abs=1e-5)
+
+
+# --- MedImageInsight
+
+
+def test_medimageinsight_reads_texts_in_both_directions_and_pools_at_the_end(tiny: MakeTiny) -> None:
+    model = tiny("medimageinsight")
+    (part,) = model.prepared(model.render("liver"))
+    ids = part.arrays["input_ids"]
+    assert ids.argmax() == len(ids) - 1, "the end of text has the highest number"
+    text: Any = model.encoder.text  # type: ignore[attr-defined]
+    with torch.inference_mode():
+        embedded = text.token_embedding(torch.from_numpy(ids)[None]) + text.positional_embedding[: len(ids)]
+        states = embedded
+        for block in text.resblocks:
+            width, heads = states.shape[-1], block.attn.num_heads
+            normed = block.ln_1(states)
+            joint = normed @ block.attn.in_proj_weight.T + block.attn.in_proj_bias
+            query, key, value = (
+                half.reshape(1, -1, heads, width // heads).transpose(1, 2) for half in joint.split(width, dim=-1)
+            )
+            weights = ((query @ key.transpose(-1, -2)) / (width // heads) ** 0.5).softmax(dim=-1)
+            attended = (weights @ value).transpose(1, 2).reshape(1, -1, width)
+            states = states + block.attn.out_proj(attended)
+            inner = block.mlp["c_fc"](block.ln_2(states))
+            states = states + block.mlp["c_proj"](inner * torch.sigmoid(1.702 * inner))
+        expected = text.ln_final(states)[0, -1]
+        found = text(torch.from_numpy(ids)[None], torch.ones(1, len(ids)))[0]
+    assert torch.allclose(found, expected, atol=1e-5)
+
+
+def test_medimageinsight_can_stretch_percentiles(checkpoint: Checkpoint) -> None:
+    model = Tiny(settings_for("medimageinsight", percentiles=[1, 99]), checkpoint("medimageinsight"))
+    dark = Image.fromarray((np.asarray(picture(3), dtype=np.float32) / 4).astype(np.uint8))
+    (part,) = model.adapter.parts(model.render("", REFS[:1]))
+    pixels = model.adapter.prepare(part, lambda _: dark).arrays["pixels"]
+    assert pixels.max() > 200
+    flat = Image.new("RGB", (20, 20), (7, 7, 7))
+    assert model.adapter.prepare(part, lambda _: flat).arrays["pixels"].max() == 7
+
+
+# --- sizes and patches
+
+
+@pytest.mark.parametrize(
+    ("side", "qwen3_image", "qwen3_frames", "rzen", "vlm2vec"),
+    [(28, 4, 4608, 10944, 128), (64, 4, 4608, 10944, 128), (256, 64, 4608, 10944, 2592), (512, 256, 7200, 10944, 5408)],
+)
+def test_tokens_are_those_of_the_published_rules(
+    side: int, qwen3_image: int, qwen3_frames: int, rzen: int, vlm2vec: int
+) -> None:
+    """Pictures and 64 slices of one side; for Qwen3-VL without the time marks and template around them."""
+    refs = [ImageRef(f"{number}.png", f"{number:064x}") for number in range(64)]
+
+    def looks(model: Any, count: int) -> list[Any]:
+        modality = "image" if count == 1 else "volume"
+        rendered = model.render(Item(modality, "", tuple(ref.path for ref in refs[:count])), "", "query", refs[:count])
+        found: list[Any] = model.looks(rendered, lambda _: (side, side))
+        return found
+
+    def tokens(model: Any, count: int) -> int:
+        return sum(sum(model._counts([look], look.video)) for look in looks(model, count))
+
+    def with_grid(model: Any) -> Any:
+        size, defaults = model.grid_defaults["patch_size"], model.grid_defaults
+        model._kept["grid"] = Grid(size, 2, 2, defaults["image_mean"], defaults["image_std"])
+        return model
+
+    nowhere = Path("nowhere")
+    qwen3 = with_grid(Qwen3VL(settings_for("qwen3vl", volume_pixels=7_864_320), lambda: nowhere))
+    assert tokens(qwen3, 1) == qwen3_image
+    assert tokens(qwen3, 64) == qwen3_frames
+    pictures = with_grid(Qwen2VL(settings_for("rzen", **RZEN), lambda: nowhere))
+    assert tokens(pictures, 64) + 2 * 64 == rzen
+    video = with_grid(Qwen2VL(settings_for("vlm2vec"), lambda: nowhere))
+    assert tokens(video, 64) == vlm2vec
+
+
+def test_fewer_frames_may_be_larger() -> None:
+    assert frames_fit(30, 7_864_320).size((256, 256)) == (384, 384)
+    assert frames_fit(64, 7_864_320).size((512, 512)) == (480, 480)
+    assert frames_fit(4, 7_864_320).size((2000, 1000)) == (1248, 608)
+
+
+def test_sizes_agree_with_transformers() -> None:
+    from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+
+    generator = np.random.default_rng(5)
+    for width, height in generator.integers(30, 3000, (300, 2)).tolist():
+        if max(width, height) > 100 * min(width, height):
+            continue
+        theirs = smart_resize(height, width, 28, 3136, 1_003_520)
+        assert Fit(28, 3136, 1_003_520).size((width, height)) == theirs[::-1]
+
+
+def test_a_strip_is_refused() -> None:
+    with pytest.raises(
+        MedhebError, match="a picture of 4000 x 10 pixels: is more than 200 times as long as it is wide"
+    ):
+        Fit(28, 3136, 1_003_520).size((4000, 10))
+
+
+@pytest.mark.parametrize("name", ["vlm2vec", "qwen3vl"])
+def test_patches_are_those_of_the_checkpoints_processor(tiny: MakeTiny, checkpoint: Checkpoint, name: str) -> None:
+    from transformers import AutoImageProcessor
+
+    model = tiny(name)
+    low, high = (3136, 1_003_520) if name == "vlm2vec" else (4096, 1_843_200)
+    processor = AutoImageProcessor.from_pretrained(
+        checkpoint(name), size={"shortest_edge": low, "longest_edge": high}, min_pixels=None, max_pixels=None
+    )
+    theirs = processor(images=[read(REFS[0])], return_tensors="np")
+    arrays = stream_arrays(model, "", REFS[:1])
+    ours = model.encoder._normalised(arrays["image_patches"]).numpy()  # type: ignore[attr-defined]
+    assert arrays["image_grids"].tolist() == theirs["image_grid_thw"].tolist()
+    assert ours == pytest.approx(theirs["pixel_values"], abs=1e-5)
+
+
+def test_frames_are_cut_in_pairs_and_the_last_is_repeated() -> None:
+    grid = Grid(patch=2, merge=2, temporal=2, mean=(0, 0, 0), std=(1, 1, 1))
+    frames = np.arange(3 * 8 * 4 * 3, dtype=np.uint8).reshape(3, 8, 4, 3)
+    patches = grid.patches(frames)
+    assert patches.shape == (grid.steps(3) * 4 * 2, 3, 2, 2, 2)
+    # first patch: rows 0-1 and columns 0-1 of frames 0 and 1; the second lies right of it, the third below
+    assert np.array_equal(patches[0, 1, 1], frames[1, :2, :2, 1])
+    assert np.array_equal(patches[1, 2, 0], frames[0, :2, 2:4, 2])
+    assert np.array_equal(patches[2, 0, 0], frames[0, 2:4, :2, 0])
+    # second step: frame 2 twice
+    assert np.array_equal(patches[8, 0, 0], patches[8, 0, 1])
+    assert np.array_equal(patches[8, 0, 0], frames[2, :2, :2, 0])
+
+
+def test_the_grid_of_a_checkpoint_is_read(checkpoint: Checkpoint) -> None:
+    grid = read_grid(checkpoint("qwen3vl"), Qwen3VL.grid_defaults)
+    assert (grid.patch, grid.merge, grid.temporal, grid.mean) == (16, 2, 2, (0.5, 0.5, 0.5))
+
+
+# --- prompts
+
+
+def test_vlm2vec_joins_pictures_instruction_and_text_by_blanks(tiny: MakeTiny, checkpoint: Checkpoint) -> None:
+    model = tiny("vlm2vec")
+    shown = as_text(model, stream_arrays(model, "what organ", REFS[:1], "Answer:")["input_ids"])
+    assert shown == "<|vision_start|><|image_pad|>*6<|vision_end|> Answer: what organ"
+    assert as_text(model, stream_arrays(model, "what organ")["input_ids"]) == "what organ"
+    volume = as_text(model, stream_arrays(model, "", REFS[:5])["input_ids"])
+    assert volume == "<|vision_start|><|video_pad|>*18<|vision_end|>", "three steps of time, one placeholder"
+    bare = Tiny(settings_for("vlm2vec", vision_markers=False), checkpoint("vlm2vec"))
+    assert as_text(bare, stream_arrays(bare, "liver", REFS[:1])["input_ids"]) == "<|image_pad|>*6 liver"
+
+
+def test_rzen_has_its_own_template_and_no_separators(tiny: MakeTiny) -> None:
+    model = tiny("rzen")
+    assert as_text(model, stream_arrays(model, "what organ", REFS[:1], "Answer: ")["input_ids"]) == (
+        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\n"
+        "<|vision_start|><|image_pad|>*6<|vision_end|>Answer:what organ<|im_end|>\n<|im_start|>assistant\n<|endoftext|>"
+    )
+    assert as_text(model, stream_arrays(model, "", REFS[:3])["input_ids"]).count("<|vision_start|>") == 3
+
+
+def test_rzen_drops_the_question_only_where_it_is_told_to(tiny: MakeTiny, checkpoint: Checkpoint) -> None:
+    published = Tiny(settings_for("rzen", text_beside_images=False), checkpoint("rzen"))
+    first, second = (published.vector(text, REFS[:1], "Answer:") for text in ("what organ", "two cat"))
+    assert first == pytest.approx(second, abs=1e-6), "as in the published adapter: questions never reach the model"
+    texts = [published.vector(text, (), "Find:") for text in ("what organ", "two cat")]
+    assert np.abs(texts[0] - texts[1]).max() > 1e-3, "text alone is read"
+
+
+def test_plain_positions_are_another_vector(tiny: MakeTiny, checkpoint: Checkpoint) -> None:
+    rows = Tiny(settings_for("rzen", positions="mrope"), checkpoint("rzen"))
+    assert np.abs(rows.vector("liver", REFS[:1]) - tiny("rzen").vector("liver", REFS[:1])).max() > 1e-4
+    assert rows.vector("liver") == pytest.approx(tiny("rzen").vector("liver"), abs=1e-5), "text counts the same in both"
+
+
+def test_qwen3_follows_the_checkpoints_template(tiny: MakeTiny) -> None:
+    model = tiny("qwen3vl")
+    assert as_text(model, stream_arrays(model, "what organ", REFS[:1], "Answer the question")["input_ids"]) == (
+        "<|im_start|>system\nAnswer the question.<|im_end|>\n<|im_start|>user\n"
+        "<|vision_start|><|image_pad|>*6<|vision_end|>what organ<|im_end|>\n<|im_start|>assistant\n"
+    )
+    assert "system\nRepresent the user's input.<|im_end|>" in as_text(model, stream_arrays(model, "liver")["input_ids"])
+
+
+def test_qwen3_marks_the_time_of_each_pair_of_slices(tiny: MakeTiny) -> None:
+    model = tiny("qwen3vl")
+    shown = as_text(model, stream_arrays(model, "", REFS[:3])["input_ids"])
+    assert "<0.2 seconds><|vision_start|><|video_pad|>*" in shown, "frames 0 and 1 at two a second"
+    assert "<1.0 seconds><|vision_start|><|video_pad|>*" in shown, "frame 2 twice"
+    assert shown.count("<|video_pad|>") == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "read_as"),
+    [("Find it", "Find it."), ("Find it:", "Find it:"), (" Find it. ", "Find it."), ("Was?", "Was?")],
+)
+def test_instructions_end_with_punctuation(written: str, read_as: str) -> None:
+    assert ended(written) == read_as
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_the_vector_is_the_state_of_the_last_token(tiny: MakeTiny, name: str) -> None:
+    model = tiny(name)
+    arrays = stream_arrays(model, "liver")
+    with torch.inference_mode():
+        network: Any = model.encoder.network  # type: ignore[attr-defined]
+        states = network(input_ids=torch.from_numpy(arrays["input_ids"])[None]).last_hidden_state
+    last = torch.nn.functional.normalize(states[0, -1], dim=0).numpy()
+    assert model.vector("liver") == pytest.approx(last, abs=1e-5)
+
+
+@pytest.mark.parametrize("word", QWEN_SPECIALS[6:])
+def test_a_control_word_in_a_text_is_refused(tiny: MakeTiny, word: str) -> None:
+    model = tiny("qwen3vl")
+    with pytest.raises(MedhebError, match=r"holds the model's control word <\|"):
+        model.vector(f"liver {word}")
+
+
+# --- limits
+
+
+@pytest.mark.parametrize(("name", "limit"), [("siglip", 16), ("blip2_itc", 12), ("medimageinsight", 16)])
+def test_towers_cut_long_texts_at_the_end_and_count_them(checkpoint: Checkpoint, name: str, limit: int) -> None:
+    model = Tiny(settings_for(name, max_tokens=limit), checkpoint(name))
+    long = "chest x-ray with a small left pleural effusion " * 4
+    (part,) = model.prepared(model.render(long))
+    assert len(part.arrays["input_ids"]) == limit
+    assert int(part.arrays["cut"]) > 0
+    assert model.vector(long) == pytest.approx(model.vector(long + "and no pneumothorax"), abs=1e-6)
+    assert model.encoder.cut_texts == 2  # type: ignore[attr-defined]
+    assert int(model.prepared(model.render("liver"))[0].arrays["cut"]) == 0
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_streams_cut_text_and_never_pictures(checkpoint: Checkpoint, name: str) -> None:
+    model = Tiny(settings_for(name, max_tokens=150), checkpoint(name))
+    arrays = stream_arrays(model, "left kidney " * 60, REFS[:1], "Find:")
+    whole = stream_arrays(model, "liver", REFS[:1], "Find:")
+    assert len(arrays["input_ids"]) <= 150
+    assert int(arrays["cut"]) > 500
+    pads = ("image_patches", "image_grids")
+    assert all(np.array_equal(arrays[key], whole[key]) for key in pads)
+    assert (arrays["types"] == 1).sum() == (whole["types"] == 1).sum() > 0
+    # what frames the text stays, so that the last token is the one that the model was trained to answer at
+    assert arrays["input_ids"][-1] == whole["input_ids"][-1] or name == "vlm2vec"
+    model.vector("left kidney " * 60, REFS[:1], "Find:")
+    assert model.encoder.cut_texts == 1  # type: ignore[attr-defined]
+    with pytest.raises(MedhebError, match=r"needs \d+ tokens, the model reads 150, and pictures are never cut"):
+        model.vector("", REFS[:64])
+
+
+def test_the_length_of_a_cut_text_is_planned_too(checkpoint: Checkpoint) -> None:
+    model = Tiny(settings_for("qwen3vl", max_tokens=200), checkpoint("qwen3vl"))
+    rendered = model.render("left kidney " * 60, REFS[:1], "Find:")
+    assert model.adapter.tokens(rendered, size_of) == model.prepared(rendered)[0].tokens <= 200
+
+
+def test_slices_of_another_size_take_that_of_the_first(tiny: MakeTiny) -> None:
+    wide = ImageRef("wide.png", "f" * 64)
+    IMAGES[wide] = picture(5, (80, 40))
+    try:
+        model = tiny("vlm2vec")
+        arrays = stream_arrays(model, "", (REFS[0], wide))
+        assert arrays["video_grids"].tolist() == [[1, 4, 6]]
+    finally:
+        del IMAGES[wide]
