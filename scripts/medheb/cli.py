@@ -118,8 +118,9 @@ def build(
     receipt: Annotated[Path | None, typer.Option(help="Written when the shard is done.")] = None,
 ) -> None:
     """Build one source's images and their inventory: of this run, or from any folder with --source and --out."""
-    from medheb.build.commands import build_command, build_folder, parse_shard
+    from medheb.build.commands import build_command, build_folder
     from medheb.build.run import build_images
+    from medheb.core.shards import parse_shard
 
     if source is not None or out is not None:
         if source is None or out is None:
@@ -130,7 +131,7 @@ def build(
             "medheb build", "got --protocol or --projector without --source", "A run has them in its configuration"
         )
     elif shard is not None or receipt is not None:
-        tell(build_command(current_run(), dataset, parse_shard(shard), receipt, workers))
+        tell(build_command(current_run(), dataset, parse_shard(shard or ""), receipt, workers))
     else:
         tell(build_images(current_run(), dataset, workers))
 
@@ -145,16 +146,29 @@ def bridge(model: ModelId, threads: Threads = 2) -> None:
 
 
 @app.command()
-def embed(model: ModelId, group: GroupId, threads: Threads = 2) -> None:
+def embed(
+    model: ModelId,
+    group: GroupId,
+    threads: Threads = 2,
+    shard: Annotated[str | None, typer.Option(help="NUMBER/COUNT: only a part; the workflow calls this.")] = None,
+    gather: Annotated[
+        int | None, typer.Option(min=2, help="Number of shards, all embedded: gather their receipts.")
+    ] = None,
+) -> None:
     """Embed what the store lacks of the tasks that draw on the same sources."""
     _limit_threads(threads)
+    from medheb.core.shards import parse_shard
+    from medheb.embed.devices import gpus_for
+    from medheb.embed.gather import gather_shards
+    from medheb.embed.ranks import start_ranks
     from medheb.embed.run import embed_inputs
 
-    from medheb.embed.devices import gpus_for
-    from medheb.embed.ranks import start_ranks
     run = current_run()
+    if gather is not None:
+        tell(gather_shards(run, model, group, gather))
+        return
     start_ranks(gpus_for(run, model))
-    tell(embed_inputs(run, model, group, threads))
+    tell(embed_inputs(run, model, group, threads, parse_shard(shard) if shard else None))
 
 
 @app.command()

@@ -15,6 +15,7 @@ import psutil
 
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
+from medheb.core.layout import Layout
 from medheb.core.status import read_status
 from medheb.manifest.load import Run, load_config, load_run
 
@@ -148,17 +149,22 @@ def _troubled(run: Run) -> Iterator[Path]:
             if _not_ok(path):
                 yield path
         for group in run.groups:
-            if _holds_trouble(layout.embedded(model, group)):
-                yield layout.embedded(model, group)
+            if any(_holds_trouble(path) for path in _receipts(layout, model, group)):
+                yield from _receipts(layout, model, group)
         for key in run.tasks:
             if _holds_trouble(layout.score(model, key)):
                 yield layout.score(model, key)
                 # The vectors behind it may be what is missing; those in the store are not computed again.
-                yield layout.embedded(model, run.tasks[key].group)
+                yield from _receipts(layout, model, run.tasks[key].group)
         for key, entry in run.graded_entries.items():
             if _holds_trouble(layout.graded(model, key)):
                 yield layout.graded(model, key)
                 yield layout.embedded(model, run.every_task[entry.task or key].group)
+
+
+def _receipts(layout: Layout, model: str, group: str) -> list[Path]:
+    """Of the jobs that embedded a group."""
+    return [layout.embedded(model, group), *sorted(layout.embedded_shards(model, group).glob("*.json"))]
 
 
 def _not_ok(path: Path) -> bool:

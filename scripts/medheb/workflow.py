@@ -10,30 +10,33 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from snakemake_interface_common.exceptions import WorkflowError
 
 from medheb.build.registry import RECIPES
-from medheb.cluster.sizes import build_shards
+from medheb.cluster.sizes import build_shards, embed_shards
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
+from medheb.core.shards import Shard
 from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.released import RELEASED_ID
 from medheb.manifest.task import Task
 from medheb.models.load import vector_settings
+from medheb.report.published import FOLDER as PUBLISHED
 
 STEPS = {
-from medheb.report.published import FOLDER as PUBLISHED
     "fetch": "medheb.fetch.source",
     "build": "medheb.build.run",
     "index": "medheb.index.run",
     "train": "medheb.index.train",
     "bridge": "medheb.embed.bridge",
     "embed": "medheb.embed.run",
+    "gather": "medheb.embed.gather",
     "evaluate": "medheb.evaluate.run",
     "graded": "medheb.evaluate.graded",
     "report": "medheb.report.run",
@@ -137,7 +140,7 @@ class Plan:
         """Recipe, version and options of a source, and what of the run's switches its recipe follows."""
         manifest, config = self.run.datasets[dataset], self.run.config
         entry = RECIPES.get(manifest.recipe.name)
-        switches = [
+        switches: list[str | None] = [
             config.protocol if entry and entry.follows_protocol else None,
             config.drr.chosen(config.protocol) if entry and entry.follows_projector else None,
         ]
@@ -205,6 +208,10 @@ class Plan:
         """What of a model's manifest decides its vectors and its bridge."""
         return json_digest(vector_settings(self.run.models[model]))[:16]
 
+    def embed_code(self, model: str, group: str) -> str:
+        """Digest of the code behind a group's receipt."""
+        return self.code("gather" if self.embed_shards(model, group) > 1 else "embed")
+
     def embed_settings(self, model: str) -> str:
         """Adapter of a model, and what of the protocol changes an input."""
         return json_digest([self.vector_settings(model), self.run.protocol.text_cleaning])[:16]
@@ -213,6 +220,10 @@ class Plan:
         """Protocol, seed and interval options."""
         config = self.run.config
         return json_digest([self.run.protocol.model_dump(), config.seed, config.evaluate.model_dump()])[:16]
+
+    def group_gpus(self, model: str, group: str) -> int:
+        """GPUs of a job that embeds a group: none where it gathers what shards did."""
+        return 0 if self.embed_shards(model, group) > 1 else self.embed_gpus(model)
 
     def graded_settings(self, key: str) -> str:
         """Evaluation options, and the entry of a graded task with its relation."""
@@ -284,6 +295,22 @@ class Plan:
             inputs += [str(layout.task_index(task.index)), *self.inventories_of_index(task.index)]
         return list(dict.fromkeys(inputs))
 
+    @cache  # noqa: B019 - one plan lives as long as its process
+    def embed_shards(self, model: str, group: str) -> int:
+        """Number of jobs that embed a group of tasks."""
+        return embed_shards(self.run, model, group)
+
+    def embed_receipts(self, model: str, group: str) -> list[str]:
+        """Receipts of the jobs that embed parts of a large group; none for one that a single job embeds."""
+        count = self.embed_shards(model, group)
+        shards = [Shard(number, count) for number in range(count)] if count > 1 else []
+        return [str(self.run.layout.embedded_shard(model, group, shard)) for shard in shards]
+
+    def gather_option(self, model: str, group: str) -> str:
+        """How `medheb embed` is told that shards did its work."""
+        count = self.embed_shards(model, group)
+        return f"--gather {count}" if count > 1 else ""
+
     def receipt(self, model: str, task: str) -> str:
         """Receipt of the embedding job that serves a task."""
         return str(self.run.layout.embedded(model, self.run.every_task[task].group))
@@ -299,6 +326,10 @@ class Plan:
     def graded_scores(self) -> list[str]:
         """All graded scores of the run."""
         return [str(self.run.layout.graded(model, key)) for model in self.models for key in self.graded]
+
+    def published(self) -> list[str]:
+        """Tables of published results that the report compares with."""
+        return sorted(str(path) for path in (Path(self.run.config.manifests) / PUBLISHED).glob("*.csv"))
 
     def graded_inputs(self, model: str, key: str) -> list[str]:
         """All that one graded evaluation reads: vectors, the task file, and the inventories that name classes."""
@@ -327,10 +358,6 @@ class Plan:
         return [str(self.run.layout.audit / dataset / "digests.json") for dataset in self.datasets]
 
     def steps_between(self) -> list[str]:
-    def published(self) -> list[str]:
-        """Tables of published results that the report compares with."""
-        return sorted(str(path) for path in (Path(self.run.config.manifests) / PUBLISHED).glob("*.csv"))
-
         """All results between the sources and the report."""
         layout = self.run.layout
         statuses = [layout.source_status(dataset) for dataset in self.datasets]

@@ -21,9 +21,9 @@ from medheb.build.output import Output
 from medheb.build.run import build_from, build_images, build_shard
 from medheb.build.source import Source
 from medheb.build.telling import general
-from medheb.build.work import Shard
 from medheb.cli import app
 from medheb.core.errors import MedhebError
+from medheb.core.shards import Shard
 from medheb.manifest.dataset import Dataset, Place
 from medheb.manifest.load import Run
 

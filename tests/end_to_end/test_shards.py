@@ -8,6 +8,9 @@ from pathlib import Path
 import yaml
 from tiny_benchmark import make_workspace, snakemake
 
+from medheb.cluster.sizes import embed_shards
+from medheb.manifest.load import load_config, load_run
+
 INVENTORY = "results/MedHEB/3D_Images/Person_X/person_x.inventory.json"
 
 
@@ -24,3 +27,25 @@ def test_shards_run_as_jobs_and_the_build_gathers_them(tmp_path: Path) -> None:
     (log,) = (folder / "results/logs/build/3D_Images/Person_X").glob("*.log")
     assert "1 of 1 units are there already" in log.read_text()
     assert json.loads((folder / INVENTORY).read_text())["count"] == receipts[0]["files"]
+
+
+def test_a_large_group_is_embedded_by_several_jobs(tmp_path: Path) -> None:
+    folder = make_workspace(tmp_path / "run")
+    models = next(folder.rglob("models.yaml"))
+    content = yaml.safe_load(models.read_text())
+    (slow,) = [model for model in content["models"] if model["id"] == "random"]
+    slow["facts"] = {"gpu_seconds": {"per_1000": 1000, "unit": "images"}}
+    models.write_text(yaml.safe_dump(content))
+    config = folder / "config" / "config.yaml"
+    settings = {"embed": {"job_minutes": 1000, "shard_inputs": 1}}
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | settings))
+    receipt = "results/embeddings/random/person_x.json"
+    parts = embed_shards(load_run(load_config([config])), "random", "person_x")
+    assert parts > 1
+    result = snakemake(folder, receipt)
+    assert result.returncode == 0, result.stdout + result.stderr
+    whole = json.loads((folder / receipt).read_text())
+    shards = [json.loads(path.read_text()) for path in (folder / "results/embeddings/random/shards").rglob("*.json")]
+    assert len(shards) == parts
+    assert whole["status"]["state"] == "ok"
+    assert whole["computed"] == sum(shard["computed"] for shard in shards) == whole["parts"] > 1

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from medheb.cluster import queue
-from medheb.cluster.profile import apply_cluster, outdated, partitions_of, profile_of
+from medheb.cluster.profile import GPU_RULES, apply_cluster, outdated, partitions_of, profile_of
 from medheb.cluster.rules import runs_here
 from medheb.core.errors import MedhebError
 from medheb.manifest.cluster import Cluster, load_cluster
@@ -80,9 +80,7 @@ def test_no_attempt_asks_for_more_than_the_largest_partition_gives(path: Path) -
     cluster = load_cluster(path)
     profile = profile_of(BASE, cluster)
     for rule, resources in profile["set-resources"].items():
-        kind = [
-            part for part in cluster.partitions.values() if bool(part.gpus) == (rule in {"embed_inputs", "fit_bridge"})
-        ]
+        kind = [part for part in cluster.partitions.values() if bool(part.gpus) == (rule in GPU_RULES)]
         assert at(resources["runtime"], 99) == max(part.hours or 0 for part in kind) * 60
         assert at(resources["mem_mb"], 99) == max(part.memory_gb or 0 for part in kind) * 1000
     assert set(partitions_of(cluster)["partitions"]) == {"cpu", "gpu"}

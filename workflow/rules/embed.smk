@@ -17,9 +17,9 @@ rule fit_bridge:
         "../../envs/core.yaml"
     threads: 2
     resources:
+        **gpu_resources(workflow, lambda wildcards: PLAN.embed_gpus(wildcards.model)),
         mem_mb=4000,
         runtime=60,
-        **gpu_resources(workflow, lambda wildcards: PLAN.embed_gpus(wildcards.model)),
     params:
         settings=lambda wildcards: PLAN.vector_settings(wildcards.model),
         code=lambda _: PLAN.code("bridge"),
@@ -28,9 +28,10 @@ rule fit_bridge:
 
 
 rule embed_inputs:
-    """Embed what the store lacks of the tasks that draw on the same sources."""
+    """Embed what the store lacks of the tasks that draw on the same sources, or gather what its shards embedded."""
     input:
         lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.group),
+        shards=lambda wildcards: PLAN.embed_receipts(wildcards.model, wildcards.group),
     output:
         f"{RESULTS}/embeddings/{{model}}/{{group}}.json",
     log:
@@ -41,11 +42,40 @@ rule embed_inputs:
         "../../envs/core.yaml"
     threads: 2
     resources:
+        **gpu_resources(
+            workflow,
+            lambda wildcards: PLAN.group_gpus(wildcards.model, wildcards.group),
+        ),
         mem_mb=4000,
         runtime=720,
+    params:
+        settings=lambda wildcards: PLAN.embed_settings(wildcards.model),
+        code=lambda wildcards: PLAN.embed_code(wildcards.model, wildcards.group),
+        gather=lambda wildcards: PLAN.gather_option(wildcards.model, wildcards.group),
+    shell:
+        "medheb embed {wildcards.model} {wildcards.group} --threads {threads} {params.gather} > {log} 2>&1"
+
+
+rule embed_shard:
+    """Embed every n-th batch of a large group of tasks into the store that embed_inputs gathers."""
+    input:
+        lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.group),
+    output:
+        f"{RESULTS}/embeddings/{{model}}/shards/{{group}}/{{number}}_of_{{count}}.json",
+    log:
+        f"{RESULTS}/logs/embed/{{model}}/{{group}}_{{number}}_of_{{count}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/embed/{{model}}/{{group}}_{{number}}_of_{{count}}.tsv"
+    conda:
+        "../../envs/core.yaml"
+    threads: 2
+    resources:
         **gpu_resources(workflow, lambda wildcards: PLAN.embed_gpus(wildcards.model)),
+        mem_mb=4000,
+        runtime=720,
     params:
         settings=lambda wildcards: PLAN.embed_settings(wildcards.model),
         code=lambda _: PLAN.code("embed"),
     shell:
-        "medheb embed {wildcards.model} {wildcards.group} --threads {threads} > {log} 2>&1"
+        "medheb embed {wildcards.model} {wildcards.group} --threads {threads}"
+        " --shard {wildcards.number}/{wildcards.count} > {log} 2>&1"

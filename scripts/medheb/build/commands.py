@@ -7,24 +7,12 @@ from pathlib import Path
 from medheb.build.run import build_from, build_shard
 from medheb.build.source import Projector, ProtocolName
 from medheb.build.telling import lines_of
-from medheb.build.work import Shard
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
+from medheb.core.shards import Shard
 from medheb.core.status import Status
 from medheb.manifest.config import Drr
 from medheb.manifest.load import Run
-
-
-def parse_shard(text: str | None) -> Shard:
-    """``3/16`` as the third of sixteen parts.
-
-    Raises:
-        MedhebError: anything else.
-    """
-    number, _, count = (text or "").partition("/")
-    if not (number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count)):
-        raise MedhebError(f"--shard {text}", "is not NUMBER/COUNT", "Write for example --shard 3/16")
-    return Shard(int(number) - 1, int(count))
 
 
 def build_command(run: Run, dataset: str, shard: Shard, receipt: Path | None, workers: int) -> Status:

@@ -27,12 +27,13 @@ from medheb.build.registry import entry_of, recipe_of
 from medheb.build.rights import is_folder, is_there
 from medheb.build.source import Projector, ProtocolName, Source
 from medheb.build.telling import equals, kinds_of, totals
-from medheb.build.work import MARKERS, Shard, do_units, shown, sorted_units, unreadable
+from medheb.build.work import MARKERS, do_units, shown, sorted_units, unreadable
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.files import TEMPORARY_MARK, atomic_folder, fsync_folder, write_json
 from medheb.core.layout import Layout
+from medheb.core.shards import Shard
 from medheb.core.status import OK, Status, read_status, status_of
 from medheb.fetch.located import also_of, files_of
 from medheb.manifest.config import Config

@@ -13,7 +13,6 @@ import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -41,18 +40,6 @@ class UnitResult(Strict):
     counts: dict[str, int]
     refusals: tuple[Refusal, ...]
     remarks: tuple[Remark, ...]
-
-
-@dataclass(frozen=True)
-class Shard:
-    """A part of the units: every ``count``-th, from ``number`` (0-based)."""
-
-    number: int
-    count: int
-
-    def of(self, units: Sequence[Unit]) -> Sequence[Unit]:
-        """The units of this shard."""
-        return units[self.number :: self.count]
 
 
 def shown(source: Source, name: str) -> str:

@@ -12,7 +12,7 @@ from medheb.manifest.model import Model
 from medheb.manifest.weights import HubWeights
 
 BYTES_PER_VALUE = 4  # vectors are kept as float32
-LOCAL = {"all", "gather_shards", "require_complete"}
+LOCAL = {"all", "require_complete"}
 FETCHING = {"fetch_source", "fetch_model"}
 
 
@@ -119,9 +119,8 @@ def job_counts(run: Run) -> dict[str, int]:
         "build_index": len(run.every_task),
         "record_digests": len(run.datasets),
         "fit_bridge": sum(model.bridge is not None for model in run.models.values()),
-        "embed_inputs": sum(parts == 1 for parts in embeds),
         "embed_shard": sum(parts for parts in embeds if parts > 1),
-        "gather_shards": sum(parts > 1 for parts in embeds),
+        "embed_inputs": len(embeds),
         "evaluate_task": len(run.models) * len(run.tasks),
         "evaluate_graded": len(run.models) * len(run.graded_entries),
         "collect_report": 1,

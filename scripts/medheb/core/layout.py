@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from medheb.core.shards import Shard
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -89,6 +91,14 @@ class Layout:
     def embedded(self, model: str, group: str) -> Path:
         """Receipt of ``embed``: which store serves a group of tasks."""
         return self.results / "embeddings" / model / f"{group}.json"
+
+    def embedded_shards(self, model: str, group: str) -> Path:
+        """Receipts of the jobs that embed parts of a group, one file each."""
+        return self.results / "embeddings" / model / "shards" / group
+
+    def embedded_shard(self, model: str, group: str, shard: Shard) -> Path:
+        """Receipt of a job that embeds a part of a group."""
+        return self.embedded_shards(model, group) / f"{shard.number + 1}_of_{shard.count}.json"
 
     # evaluate
     def score(self, model: str, task: str) -> Path:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 from medheb.core.errors import MedhebError
+from medheb.core.shards import Shard
 from medheb.core.status import OK, Status, first_trouble, read_status, status_of
 from medheb.embed.devices import choose_device, device_title, token_budget, worker_count
 from medheb.embed.encode import Runner, refuse_trouble
@@ -24,7 +25,7 @@ from medheb.embed.store import Store
 from medheb.embed.workers import prepared_batches
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
-from medheb.models.base import Adapter, Encoder, ImageRef
+from medheb.models.base import Adapter, Encoder, ImageRef, Rendered
 from medheb.models.load import dtype_on, fingerprint, load_adapter, load_encoder, uses_device
 
 log = logging.getLogger("medheb.embed")
@@ -57,8 +58,8 @@ class Work:
     notes: tuple[str, ...] = ()
 
 
-def embed_inputs(run: Run, model_id: str, group: str, threads: int = 1) -> Status:
-    """Embed what the store lacks for a group of tasks, and write the receipt.
+def embed_inputs(run: Run, model_id: str, group: str, threads: int = 1, shard: Shard | None = None) -> Status:
+    """Embed what the store lacks for a group of tasks, or for a shard of it, and write the receipt.
 
     Trouble becomes the receipt's status; what was embedded before it stays in the store.
 
@@ -67,6 +68,7 @@ def embed_inputs(run: Run, model_id: str, group: str, threads: int = 1) -> Statu
         model_id: of one of its models.
         group: sources of the tasks.
         threads: cores of this process.
+        shard: only these batches; :func:`medheb.embed.gather.gather_shards` gathers their receipts.
 
     Raises:
         SystemExit: the job was asked to end; what was complete is stored, and there is no receipt.
@@ -75,7 +77,7 @@ def embed_inputs(run: Run, model_id: str, group: str, threads: int = 1) -> Statu
     started = time.monotonic()
     receipt = Receipt(model=model_id, group=group, status=OK, ranks=ranks.size)
     with stop_request() as stop:
-        job, trouble = _agreed(run, run.models[model_id], group, ranks)
+        job, trouble = _agreed(run, run.models[model_id], group, ranks, shard)
         works = [Work(trouble)]
         if job is not None and trouble.ok:
             works = _gathered(_work(job, ranks, threads, stop), ranks)
@@ -92,8 +94,9 @@ def embed_inputs(run: Run, model_id: str, group: str, threads: int = 1) -> Statu
     )
     if ranks.first:
         receipt = _finished(job, receipt)
+        layout = run.layout
         write_receipt(
-            run.layout.embedded(model_id, group),
+            layout.embedded_shard(model_id, group, shard) if shard else layout.embedded(model_id, group),
             receipt.model_copy(update={"seconds": round(time.monotonic() - started, 1)}),
         )
     return receipt.status
@@ -107,13 +110,13 @@ def model_statuses(run: Run, model: Model) -> list[Status]:
     return statuses
 
 
-def _agreed(run: Run, model: Model, group: str, ranks: Ranks) -> tuple[Job | None, Status]:
+def _agreed(run: Run, model: Model, group: str, ranks: Ranks, shard: Shard | None) -> tuple[Job | None, Status]:
     """The job, if all ranks can do it and see it alike."""
     job, digest, trouble = None, "", OK
     try:
         trouble = first_trouble(model_statuses(run, model))
         if trouble.ok:
-            job = _planned(run, model, group, ranks)
+            job = _planned(run, model, group, ranks, shard)
             digest = plan_digest(job.batches)
     except MedhebError as error:
         log.error("%s", error)
@@ -130,25 +133,32 @@ def _agreed(run: Run, model: Model, group: str, ranks: Ranks) -> tuple[Job | Non
     return job, trouble
 
 
-def _planned(run: Run, model: Model, group: str, ranks: Ranks) -> Job:
+def _planned(run: Run, model: Model, group: str, ranks: Ranks, shard: Shard | None) -> Job:
     options = run.config.embed
     device = choose_device(options.device, ranks.local) if uses_device(model) else "cpu"
     adapter = load_adapter(model, run.layout)
     reader = ImageReader(run.layout.benchmark)
     found = distinct_inputs(run, adapter, group)
     parts = distinct_parts(adapter, found.inputs.values())
-    store = Store(run.layout.store(model.id) / fingerprint(model, run.layout, device), repair=True)
-    store.check(parts)
-    missing = {key: part for key, part in parts.items() if key not in store}
-    log.info("%s: %d distinct inputs of %d parts, %d new", model.id, len(found.inputs), len(parts), len(missing))
+    budget = token_budget(options, device)
 
     def size_of(ref: ImageRef) -> tuple[int, int]:
         return found.sizes.get(ref.sha256) or reader.size(ref)
 
-    budget = token_budget(options, device)
-    tokens = {key: adapter.tokens(part, size_of) for key, part in missing.items()}
-    batches = plan_batches(missing, tokens, budget, options.shard_inputs)
-    return Job(run, model, adapter, device, budget, store, len(found.inputs), tuple(parts), tuple(batches))
+    def planned(some: Mapping[str, Rendered]) -> list[Batch]:
+        tokens = {key: adapter.tokens(part, size_of) for key, part in some.items()}
+        return plan_batches(some, tokens, budget, options.shard_inputs)
+
+    if shard:
+        # Whole batches, so that several jobs compute the very bits of one.
+        mine = {key for batch in shard.of(planned(parts)) for key in batch.keys}
+        parts = {key: part for key, part in parts.items() if key in mine}
+    store = Store(run.layout.store(model.id) / fingerprint(model, run.layout, device), repair=True)
+    store.check(parts)
+    missing = {key: part for key, part in parts.items() if key not in store}
+    log.info("%s: %d distinct inputs of %d parts, %d new", model.id, len(found.inputs), len(parts), len(missing))
+    batches = tuple(planned(missing))
+    return Job(run, model, adapter, device, budget, store, len(found.inputs), tuple(parts), batches)
 
 
 def _work(job: Job, ranks: Ranks, threads: int, stop: StopRequest) -> Work:
