@@ -297,6 +297,8 @@ def per_query(above: np.ndarray, tied: np.ndarray, pool: int, rng: np.random.Gen
         "hit@1": [1.0] + [0.0] * (pool - 1),
         "hit@5": [1.0] * min(5, pool) + [0.0] * (pool - min(5, pool)),
         "mrr@5": [1 / (place + 1) if place < 5 else 0.0 for place in range(pool)],
+        "ndcg@5": [1 / math.log2(place + 2) if place < 5 else 0.0 for place in range(pool)],
+        "ndcg@10": [1 / math.log2(place + 2) if place < 10 else 0.0 for place in range(pool)],
     }
     rows: list[dict[str, Any]] = []
     for row, (better, equal) in enumerate(zip(above.tolist(), tied.tolist(), strict=True)):
