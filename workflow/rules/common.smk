@@ -27,4 +27,4 @@ wildcard_constraints:
     index="|".join(task.index.removesuffix(".json") for task in PLAN.run.every_task.values()),
     model="|".join(PLAN.models),
     number=r"[1-9][0-9]*",
-    count=r"[1-9][0-9]*",
+    parts=r"[1-9][0-9]*",

@@ -61,11 +61,11 @@ rule embed_shard:
     input:
         lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.group),
     output:
-        f"{RESULTS}/embeddings/{{model}}/shards/{{group}}/{{number}}_of_{{count}}.json",
+        f"{RESULTS}/embeddings/{{model}}/shards/{{group}}/{{number}}_of_{{parts}}.json",
     log:
-        f"{RESULTS}/logs/embed/{{model}}/{{group}}_{{number}}_of_{{count}}.log",
+        f"{RESULTS}/logs/embed/{{model}}/{{group}}_{{number}}_of_{{parts}}.log",
     benchmark:
-        f"{RESULTS}/benchmarks/embed/{{model}}/{{group}}_{{number}}_of_{{count}}.tsv"
+        f"{RESULTS}/benchmarks/embed/{{model}}/{{group}}_{{number}}_of_{{parts}}.tsv"
     conda:
         "../../envs/core.yaml"
     threads: 2
@@ -78,4 +78,4 @@ rule embed_shard:
         code=lambda _: PLAN.code("embed"),
     shell:
         "medheb embed {wildcards.model} {wildcards.group} --threads {threads}"
-        " --shard {wildcards.number}/{wildcards.count} > {log} 2>&1"
+        " --shard {wildcards.number}/{wildcards.parts} > {log} 2>&1"
