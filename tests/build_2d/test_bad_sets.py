@@ -372,7 +372,7 @@ def test_boxes_that_are_none(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ('{"cju0": {}}\n{"cju1": {}}\n', "holds one JSON value a line"),
-        ('{"cju0": {}, "cju0": {}}', "key 'cju0' stands twice"),
+        ('{"cju0": {}, "cju0": {}}', "a key stands twice"),
         ("[]", "is no table of picture ids"),
     ],
 )
@@ -397,7 +397,10 @@ def test_a_picture_in_no_list_and_a_list_with_two_words(tmp_path: Path) -> None:
     make.put(split_list, split_list.read_text().replace("cju2", "cjuX"))
     made = built("kvasir_seg", tmp_path / "in", tmp_path / "out")
     assert faults(made) == {"kavsir_bboxes.json, cju2": "is not in split.csv"}
-    for text, fault in (("train,cju0.png\n", "lists cju0 a second time"), ("fold1,n.png\n", "has the split 'fold1'")):
+    for text, fault in (
+        ("train,cju0.png\n", "lists a picture a second time"),
+        ("fold1,n.png\n", "neither train nor test"),
+    ):
         make.put(split_list, "split,original_image_path\ntest,cju0.png\n" + text)
         with pytest.raises(MedhebError, match=fault):
             built("kvasir_seg", tmp_path / "in", tmp_path / "out")
@@ -481,7 +484,7 @@ def test_reports_that_are_none(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ('{"uid": 1}\n{"uid": 2}', "holds one JSON value a line"),
-        ('{"train": [], "fold2": []}', "has a split 'fold2'"),
+        ('{"train": [], "fold2": []}', "has a split that is none of"),
         ('{"train": 7}', "is no table of report lists by split"),
     ],
 )

@@ -92,9 +92,9 @@ class Download:
             name = Path(row.cells["original_image_path"]).stem
             split = row.cells["split"].lower()
             if name in found:
-                raise MedhebError(row.where, f"lists {name} a second time", "Remove one of the lines")
+                raise MedhebError(row.where, "lists a picture a second time", "Remove one of the lines")
             if split not in {"train", "test"}:
-                raise MedhebError(row.where, f"has the split {row.cells['split']!r}", "Write train or test")
+                raise MedhebError(row.where, "has a split that is neither train nor test", "Write one of the two")
             found[name] = split
         return found
 

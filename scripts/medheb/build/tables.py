@@ -1,6 +1,7 @@
 """Tables and JSON files as publishers really ship them: byte order marks, any line ends, semicolons, blanks.
 
-Rows come back with the number they have in the file, so that a refusal can name them.
+Rows come back with the number they have in the file, so that a refusal can name them. No message repeats a cell: a
+fault of a whole table is shown for sources, too, whose terms forbid to show their data.
 """
 
 from __future__ import annotations
@@ -91,19 +92,18 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
 def _check_header(path: Path, header: Sequence[str], columns: Sequence[str]) -> None:
     missing = [name for name in columns if name not in header]
     if missing:
-        raise MedhebError(
-            path, f"has no column {', '.join(missing)}; it has {', '.join(header[:20])}", "Get the publisher's own file"
-        )
-    twice = {name for name in header if name and header.count(name) > 1}
+        # What it has instead is not said: without a header it would be a row of data.
+        raise MedhebError(path, f"has no column {', '.join(missing)}", "Get the publisher's own file")
+    twice = sorted(place for place, name in enumerate(header, start=1) if name and name in header[: place - 1])
     if twice:
-        raise MedhebError(path, f"has the column {sorted(twice)[0]} twice", "Remove one of them")
+        raise MedhebError(path, f"has the name of column {twice[0]} twice", "Remove one of the two columns")
 
 
 def _unique_pairs(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, value in pairs:
         if key in found:
-            raise ValueError(f"key {key!r} stands twice")
+            raise ValueError("a key stands twice")
         found[key] = value
     return found
 

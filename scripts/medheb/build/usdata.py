@@ -63,7 +63,7 @@ def _reports(path: Path) -> dict[str, list[Any]]:
         raise MedhebError(path, "is no table of report lists by split", "Get the publisher's own file")
     for word in content:
         if split_word(word) is None:
-            raise MedhebError(path, f"has a split {word!r}", "It should be train, val or test")
+            raise MedhebError(path, "has a split that is none of train, val and test", "Get the publisher's own file")
     return content
 
 
