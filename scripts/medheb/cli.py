@@ -25,6 +25,7 @@ from medheb.index.app import index_app
 from medheb.manifest.chosen import DEFAULT_CONFIG, choose, chosen, current_run, sources_run
 from medheb.manifest.cluster import CLUSTER_FILE, load_cluster
 from medheb.manifest.load import load_config, load_run, merge
+from medheb.models.app import models_app
 from medheb.train.app import train_app
 
 app = typer.Typer(
@@ -40,6 +41,7 @@ app.add_typer(audit_app, name="audit")
 app.add_typer(index_app, name="index")
 app.add_typer(drr_app, name="drr")
 app.add_typer(train_app, name="train")
+app.add_typer(models_app, name="models")
 cluster_app = typer.Typer(no_args_is_help=True, help="The Slurm cluster: config/cluster.yaml becomes a profile.")
 app.add_typer(cluster_app, name="cluster")
 

@@ -61,11 +61,15 @@ def doctor(
 
 @fetch_app.command()
 def refresh(dataset: DatasetId) -> None:
-    """Ask a source's host what it holds now, print what changed, and write the lock if anything did."""
+    """Ask a source's host what it holds now, print what changed, and write the lock if anything did.
+
+    Weights of a model are sources too: `medheb refresh weights_siglip_base`.
+    """
     from medheb.fetch.refresh import print_refresh
     from medheb.fetch.refresh import refresh as look_again
+    from medheb.fetch.weights import with_weights
 
-    print_refresh(look_again(sources_run(), dataset), console())
+    print_refresh(look_again(with_weights(sources_run()), dataset), console())
 
 
 @fetch_app.command("verify-copy")
@@ -107,4 +111,5 @@ def fetch_model(model: ModelId) -> None:
     """Download one model's weights and unpack them, or record why they are blocked."""
     from medheb.fetch.source import fetch_model as fetch_weights
 
-    tell(fetch_weights(current_run(), model))
+    run = current_run()
+    tell(fetch_weights(run if model in run.models else sources_run(), model))

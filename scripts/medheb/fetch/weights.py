@@ -95,6 +95,18 @@ def as_source(run: Run, model: Model, slot: str, weights: HubWeights) -> Dataset
     )
 
 
+def with_weights(run: Run) -> Run:
+    """The run with the repositories of its models among its sources: for `medheb refresh`."""
+    return run.with_sources(
+        {
+            weights_source(model.id, slot): as_source(run, model, slot, weights)
+            for model in run.models.values()
+            for slot, weights in model.folders().items()
+            if isinstance(weights, HubWeights)
+        }
+    )
+
+
 def _pinned(run: Run, name: str, weights: HubWeights) -> str | None:
     """The commit of the lock, else of what was fetched before."""
     lock = read_lock(lock_file(run, name))
