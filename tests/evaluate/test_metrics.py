@@ -1,24 +1,28 @@
 """The closed form against theory and against brute force."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
+from by_definition import value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medheb.evaluate.metrics import CUTOFFS, chance, expected, interval, optimistic, worst
+from medheb.evaluate.metrics import chance, expected, interval, optimistic, worst
 from medheb.evaluate.score import METRICS
 
 
 def brute_force(metric: str, above: int, tied: int, positives: int) -> float:
     """Mean over every placement of the positives among the tied candidates."""
-    values = []
-    for places in itertools.combinations(range(tied), positives):
-        rank = above + 1 + places[0]
-        inside = rank <= CUTOFFS[metric]
-        values.append((1.0 if metric.startswith("hit") else 1.0 / rank) if inside else 0.0)
-    return float(np.mean(values))
+    return float(
+        np.mean(
+            [
+                value_of(metric, [above + 1 + place for place in places], positives)
+                for places in itertools.combinations(range(tied), positives)
+            ]
+        )
+    )
 
 
 @given(
@@ -42,6 +46,7 @@ def test_constant_model_on_fourteen_labels() -> None:
     assert chance("hit@1", 14, 1) == pytest.approx(1 / 14)
     assert chance("hit@5", 14, 1) == pytest.approx(5 / 14)
     assert chance("mrr@5", 14, 1) == pytest.approx((1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5) / 14)
+    assert chance("ndcg@5", 14, 1) == pytest.approx(sum(1 / math.log2(1 + rank) for rank in range(1, 6)) / 14)
 
 
 @pytest.mark.parametrize("counts", [(0, 0, 1), (-1, 2, 1), (0, 2, 3)])

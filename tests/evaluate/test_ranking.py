@@ -2,14 +2,17 @@
 
 import numpy as np
 import pytest
+from by_definition import value_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medheb.evaluate import ranking, ranking_gpu
 from medheb.evaluate.metrics import expected
 from medheb.evaluate.pools import build_pools
 from medheb.evaluate.ranking import rank_global, rank_local, rank_one, top_positions
 from medheb.evaluate.score import METRICS
 from medheb.models.base import ImageRef, Rendered
+from medheb.models.bridge import unit_rows
 
 
 def text(content: str) -> Rendered:
@@ -22,14 +25,13 @@ def text(content: str) -> Rendered:
 )
 def test_order_of_candidates_changes_nothing(scores: list[float], seed: int) -> None:
     values = np.array(scores, dtype=np.float32)
-    positive = np.arange(len(values)) == 0
     order = np.random.default_rng(seed).permutation(len(values))
-    plain, shuffled = rank_one(values, positive, 1e-6), rank_one(values[order], positive[order], 1e-6)
+    plain, shuffled = rank_one(values, 0, 1e-6), rank_one(values[order], int(np.flatnonzero(order == 0)[0]), 1e-6)
     assert (plain.above, plain.tied, plain.positives) == (shuffled.above, shuffled.tied, shuffled.positives)
 
 
 def test_scores_within_tolerance_tie() -> None:
-    ranked = rank_one(np.array([0.5, 0.5 + 4e-7, 0.6, 0.1], dtype=np.float32), np.arange(4) == 0, 1e-6)
+    ranked = rank_one(np.array([0.5, 0.5 + 4e-7, 0.6, 0.1], dtype=np.float32), 0, 1e-6)
     assert (ranked.above, ranked.tied, ranked.positives) == (1, 2, 1)
     assert ranked.top.tolist()[0] == 2
 
@@ -40,15 +42,30 @@ def test_top_positions_are_those_of_a_stable_sort(scores: list[float]) -> None:
     assert top_positions(values).tolist() == np.argsort(-values, kind="stable")[:10].tolist()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_unusable_scores_are_refused(bad: float) -> None:
-    with pytest.raises(ValueError, match="not finite"):
-        rank_one(np.array([bad, 0.1], dtype=np.float32), np.arange(2) == 0, 1e-6)
+@given(
+    scores=st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4]), min_size=11, max_size=60),
+)
+def test_a_known_least_score_changes_nothing(scores: list[float]) -> None:
+    values = np.array(scores, dtype=np.float32)
+    least = float(np.sort(values)[-10])
+    assert top_positions(values, least).tolist() == top_positions(values).tolist()
+
+
+@pytest.mark.parametrize(("bad", "words"), [(np.nan, "not finite"), (np.inf, "not finite"), (0.0, "of length zero")])
+@pytest.mark.parametrize("where", ["queries", "pool"])
+def test_unusable_vectors_are_refused(bad: float, words: str, where: str) -> None:
+    vectors = {name: np.full((3, 4), 0.5, dtype=np.float32) for name in ("queries", "pool")}
+    vectors[where][1] = bad
+    with pytest.raises(ValueError, match=words):
+        rank_global(vectors["queries"], vectors["pool"], [0, 1, 2], 1e-6)
+    with pytest.raises(ValueError, match=words):
+        rank_local(vectors["queries"], vectors["pool"], [[0, 1, 2]] * 3, [0, 1, 2], 1e-6)
 
 
 def test_pool_without_positive_is_refused() -> None:
+    rows = np.full((3, 4), 0.5, dtype=np.float32)
     with pytest.raises(ValueError, match="no candidate"):
-        rank_one(np.array([0.2, 0.1], dtype=np.float32), np.zeros(2, dtype=bool), 1e-6)
+        rank_local(rows, rows, [[0, 1]] * 3, [0, 1, 2], 1e-6)
 
 
 def test_constant_vectors_score_exactly_chance_locally_and_globally() -> None:
@@ -64,14 +81,12 @@ def test_constant_vectors_score_exactly_chance_locally_and_globally() -> None:
 def test_closed_form_agrees_with_monte_carlo() -> None:
     rng = np.random.default_rng(1)
     scores = np.array([0.3, 0.3, 0.3, 0.5, 0.1, 0.3], dtype=np.float32)
-    ranked = rank_one(scores, np.arange(6) == 0, 1e-6)
+    ranked = rank_one(scores, 0, 1e-6)
+    jitter = scores + rng.random((20_000, 6)) * 1e-3
+    ranks = 1 + (jitter > jitter[:, :1]).sum(axis=1)
     for metric in METRICS:
-        gains = []
-        for _ in range(20_000):
-            jitter = scores + rng.random(6) * 1e-3
-            rank = 1 + int((jitter > jitter[0]).sum())
-            gains.append((1.0 if metric.startswith("hit") else 1 / rank) if rank <= int(metric[-1]) else 0.0)
-        assert expected(metric, ranked.above, ranked.tied, 1) == pytest.approx(np.mean(gains), abs=0.015)
+        mean = np.mean([value_of(metric, [int(rank)], 1) for rank in ranks])
+        assert expected(metric, ranked.above, ranked.tied, 1) == pytest.approx(mean, abs=0.015)
 
 
 def test_global_equals_local_with_full_lists() -> None:
@@ -81,6 +96,48 @@ def test_global_equals_local_with_full_lists() -> None:
     everywhere = rank_global(queries, pool, positives, 1e-6)
     listed = rank_local(queries, pool, [list(range(300))] * 260, positives, 1e-6)
     assert [(r.above, r.tied, r.pool) for r in everywhere] == [(r.above, r.tied, r.pool) for r in listed]
+
+
+@pytest.fixture
+def clumped() -> tuple[np.ndarray, np.ndarray, list[int]]:
+    """Queries and candidates of few distinct directions, so that many scores are exactly equal."""
+    rng = np.random.default_rng(3)
+    directions = np.eye(16, dtype=np.float32)
+    pool = directions[rng.integers(0, 16, 700)]
+    queries = unit_rows(directions[rng.integers(0, 16, 90)] + 0.25 * directions[rng.integers(0, 16, 90)])
+    return queries, pool, rng.integers(0, 700, 90).tolist()
+
+
+@pytest.mark.parametrize("way", ["torch in blocks", "torch on a device"])
+def test_every_way_of_ranking_gives_the_same(
+    clumped: tuple[np.ndarray, np.ndarray, list[int]], way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queries, pool, positives = clumped
+    plain = rank_global(queries, pool, positives, 1e-6)
+    if way == "torch in blocks":
+        monkeypatch.setattr(ranking, "WORTH_TORCH", 0)
+        monkeypatch.setattr(ranking, "BLOCK_BYTES", 4 * 700 * 20)
+        other = rank_global(queries, pool, positives, 1e-6)
+    else:
+        monkeypatch.setattr(ranking_gpu, "BLOCK_SCORES", 700 * 20)
+        other = ranking_gpu.rank_on("cpu", queries, pool, positives, 1e-6)
+    assert len(plain) == len(other) == 90
+    for one, two in zip(plain, other, strict=True):
+        assert (one.above, one.tied, one.positives, one.pool) == (two.above, two.tied, two.positives, two.pool)
+        assert one.top.tolist() == two.top.tolist()
+        assert one.top_score == pytest.approx(two.top_score, abs=1e-6)
+        assert one.score == pytest.approx(two.score, abs=1e-6)
+
+
+def test_queries_with_one_list_are_ranked_as_if_alone() -> None:
+    rng = np.random.default_rng(4)
+    pool, queries = (unit_rows(rng.standard_normal((n, 8)).astype(np.float32)) for n in (30, 50))
+    members = [[2, 5, 9, 11] if number % 2 else sorted({number % 30, 3, 7}) for number in range(50)]
+    positives = [rows[number % len(rows)] for number, rows in enumerate(members)]
+    together = rank_local(queries, pool, members, positives, 1e-6)
+    for number, ranked in enumerate(together):
+        (alone,) = rank_local(queries[[number]], pool, [members[number]], [positives[number]], 1e-6)
+        assert (ranked.above, ranked.tied, ranked.top.tolist()) == (alone.above, alone.tied, alone.top.tolist())
 
 
 def test_pools_tell_candidates_apart_by_content() -> None:

@@ -6,6 +6,7 @@ come from the same function, with the same seed.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -165,7 +166,7 @@ def _differences(score: Score, table: Table, protocol: Protocol, settings: Setti
         values = _values(metric, table, protocol.ties)
         for column, found in (
             (metric, values),
-            (f"{metric}_worst", _worst(metric, above + tied - positives + 1)),
+            (f"{metric}_worst", _worst(metric, table)),
             (f"{metric}_chance", np.array([_mean_gain(metric, 0, int(size), 1) for size in pool])),
         ):
             apart = np.abs(np.asarray(table[column], dtype=np.float64) - found)
@@ -222,20 +223,31 @@ def _values(metric: str, table: Table, ties: str) -> Numbers:
     return np.array([_gain(metric, above + 1) for above, _, _ in rows])
 
 
-def _worst(metric: str, rank: NDArray[Any]) -> Numbers:
-    return np.array([_gain(metric, int(one)) for one in rank])
+def _worst(metric: str, table: Table) -> Numbers:
+    """The right candidates last in their group of ties."""
+    right = table["positives"].tolist()
+    before = (table["above"] + table["tied"] - table["positives"]).tolist()
+    return np.array([_mean_gain(metric, first, count, count) for first, count in zip(before, right, strict=True)])
 
 
 def _gain(metric: str, rank: int) -> float:
-    """Hit@k: 1 up to rank k. MRR@k: 1 / rank up to rank k."""
+    """Hit@k: 1 up to rank k. MRR@k: 1 / rank up to rank k. NDCG@k: 1 / log2(1 + rank), of an ideal gain of 1."""
     if rank > CUTOFFS[metric]:
         return 0.0
+    if metric.startswith("ndcg"):
+        return 1.0 / math.log2(1 + rank)
     return 1.0 if metric.startswith("hit") else 1.0 / rank
 
 
 @cache
 def _mean_gain(metric: str, above: int, tied: int, positives: int) -> float:
-    """Mean over all orders of ``tied`` equal candidates: walk down the ranks until the first right one is met."""
+    """Mean over all orders of ``tied`` equal candidates: walk down the ranks until the first right one is met.
+
+    NDCG counts every right one: each rank of the group holds one with the same probability.
+    """
+    if metric.startswith("ndcg"):
+        mean = sum(_gain(metric, above + offset + 1) for offset in range(min(tied, CUTOFFS[metric]))) * positives / tied
+        return mean / sum(_gain(metric, rank) for rank in range(1, positives + 1))
     total, none_yet = 0.0, 1.0
     for offset in range(min(tied, CUTOFFS[metric])):
         left = tied - offset

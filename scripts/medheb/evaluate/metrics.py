@@ -1,21 +1,22 @@
-"""Hit@k and MRR@k as expectations over all orders of tied candidates, with worst case and chance.
+"""Hit@k, MRR@k and NDCG@k as expectations over all orders of tied candidates, with worst case and chance.
 
 With ``above`` = g, ``tied`` = t, ``positives`` = r, the first positive of the tied group stands at
 offset j with probability C(t-j, r-1) / C(t, r), j = 1 .. t-r+1, so at rank g+j. The value depends on
-neither the order nor the names of candidates, and a constant model scores exactly chance.
+neither the order nor the names of candidates, and a constant model scores exactly chance. NDCG gives
+each rank of the tied group the group's mean gain, r/t; right candidates outside the group do not count.
 Source: models and evaluation, section 7; paper section 5.1 for the metrics.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from math import comb
+from math import comb, log2
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binomtest, bootstrap
 
-CUTOFFS = {"hit@1": 1, "hit@5": 5, "mrr@5": 5}
+CUTOFFS = {"hit@1": 1, "hit@5": 5, "mrr@5": 5, "ndcg@5": 5, "ndcg@10": 10}
 
 
 @cache
@@ -27,6 +28,8 @@ def expected(metric: str, above: int, tied: int, positives: int) -> float:
     """
     if above < 0 or not 1 <= positives <= tied:
         raise ValueError(f"impossible counts: above={above}, tied={tied}, positives={positives}")
+    if metric.startswith("ndcg"):
+        return _ndcg(CUTOFFS[metric], above, tied, positives)
     orders = comb(tied, positives)
     total = 0.0
     for offset in range(1, tied - positives + 2):
@@ -36,6 +39,12 @@ def expected(metric: str, above: int, tied: int, positives: int) -> float:
         gain = 1.0 if metric.startswith("hit") else 1.0 / rank
         total += gain * comb(tied - offset, positives - 1) / orders
     return total
+
+
+def _ndcg(cutoff: int, above: int, tied: int, positives: int) -> float:
+    gained = sum(1 / log2(1 + rank) for rank in range(above + 1, min(above + tied, cutoff) + 1))
+    ideal = sum(1 / log2(1 + rank) for rank in range(1, min(positives, cutoff) + 1))
+    return gained * positives / tied / ideal
 
 
 def worst(metric: str, above: int, tied: int, positives: int) -> float:

@@ -21,6 +21,7 @@ from medheb.embed.inputs import RenderedTask, render_task
 from medheb.embed.receipt import read_receipt
 from medheb.embed.store import Store
 from medheb.embed.vectors import input_vectors
+from medheb.evaluate.collapse import COLLAPSED_COSINE, effective_rank, mean_cosine, sample
 from medheb.evaluate.metrics import chance, expected, interval, optimistic, worst
 from medheb.evaluate.pools import Pools, build_pools
 from medheb.evaluate.ranking import Ranked, rank_global, rank_local
@@ -28,7 +29,7 @@ from medheb.evaluate.score import METRICS, Metric, Score, write_score
 from medheb.index.records import as_json
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
-from medheb.models.base import Adapter
+from medheb.models.base import Vectors
 from medheb.models.load import load_adapter
 
 log = logging.getLogger("medheb.evaluate")
@@ -71,14 +72,17 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
             adapter = load_adapter(run.models[model_id], run.layout)
             rendered = render_task(run, task, adapter)
             store = Store(run.layout.store(model_id) / receipt.fingerprint)
-            pools, ranked = _rank(run, rendered, store, adapter)
+            pools = build_pools(rendered.candidates, run.protocol.candidate_identity)
+            candidates = input_vectors(store, adapter, pools.distinct)
+            ranked = _rank(run, rendered, pools, input_vectors(store, adapter, rendered.queries), candidates)
             table = _per_query(run, task, pools, ranked)
             score = score.model_copy(
                 update={
                     "task_digest": json_digest(as_json(rendered.records)),
                     "data_root": data_root(run, task),
                     "fingerprint": receipt.fingerprint,
-                    **_summary(run, task, pools, table, receipt.notes),
+                    **_summary(run, task, pools, table),
+                    **_doubts(pools, table, candidates, receipt.notes),
                 }
             )
         else:
@@ -96,15 +100,12 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
     return score.status
 
 
-def _rank(run: Run, rendered: RenderedTask, store: Store, adapter: Adapter) -> tuple[Pools, list[Ranked]]:
-    pools = build_pools(rendered.candidates, run.protocol.candidate_identity)
-    queries = input_vectors(store, adapter, rendered.queries)
-    vectors = input_vectors(store, adapter, pools.distinct)
+def _rank(run: Run, rendered: RenderedTask, pools: Pools, queries: Vectors, candidates: Vectors) -> list[Ranked]:
     tolerance = run.protocol.tie_tolerance
     try:
         if rendered.task.pool == "global":
-            return pools, rank_global(queries, vectors, pools.positives, tolerance)
-        return pools, rank_local(queries, vectors, pools.members, pools.positives, tolerance)
+            return rank_global(queries, candidates, pools.positives, tolerance)
+        return rank_local(queries, candidates, pools.members, pools.positives, tolerance)
     except ValueError as error:
         where = f"task {rendered.task.task}"
         raise MedhebError(where, f"cannot be ranked: {error}", "Delete the model's embeddings and run again") from error
@@ -140,7 +141,7 @@ def _per_query(run: Run, task: Task, pools: Pools, ranked: list[Ranked]) -> list
     return table
 
 
-def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]], notes: Sequence[str]) -> dict[str, Any]:
+def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]]) -> dict[str, Any]:
     options = run.config.evaluate
     # The same resamples for every model, so that differences between models are paired.
     seed = run.config.seed + zlib.crc32(task.task.encode())
@@ -155,19 +156,27 @@ def _summary(run: Run, task: Task, pools: Pools, table: list[dict[str, Any]], no
             worst=float(np.mean([row[f"{metric}_worst"] for row in table])),
             chance=float(np.mean([row[f"{metric}_chance"] for row in table])),
         )
+    return {"queries": len(table), "candidates": len(pools.distinct), "metrics": metrics}
+
+
+def _doubts(pools: Pools, table: list[dict[str, Any]], candidates: Vectors, notes: Sequence[str]) -> dict[str, Any]:
+    """Why a reader should hesitate: ties, vectors that all point one way, repeated candidates, trouble on the way."""
     tied_fraction = float(np.mean([row["tied"] > row["positives"] for row in table]))
+    looked_at = sample(candidates)
+    cosine = mean_cosine(looked_at)
     warnings = list(notes)
     if tied_fraction > COLLAPSED_TIES:
         warnings.append(
             f"{tied_fraction:.0%} of the queries tie with a wrong candidate: the vectors may have collapsed"
         )
+    if cosine is not None and cosine > COLLAPSED_COSINE:
+        warnings.append(f"the candidates have a mean cosine of {cosine:.4f}: the vectors may have collapsed")
     if pools.repeated:
         warnings.append(f"{pools.repeated} candidates repeat another of their own pool and were ranked once")
     return {
-        "queries": len(table),
-        "candidates": len(pools.distinct),
-        "metrics": metrics,
         "tied_fraction": tied_fraction,
+        "mean_cosine": cosine,
+        "effective_rank": effective_rank(looked_at),
         "warnings": tuple(warnings),
     }
 

@@ -12,8 +12,8 @@ from medheb.core.status import Status
 from medheb.manifest.base import Strict, read_json, validate
 from medheb.manifest.task import Family
 
-SCHEMA_VERSION = 1
-METRICS = ("hit@1", "hit@5", "mrr@5")
+SCHEMA_VERSION = 2
+METRICS = ("hit@1", "hit@5", "mrr@5", "ndcg@5", "ndcg@10")
 TOP = 10
 
 # Per-query parquet. One row a query, in task order. ``above`` candidates score higher than the best
@@ -65,6 +65,10 @@ class Score(Strict):
     candidates: int = Field(default=0, description="distinct candidates over all queries")
     metrics: dict[str, Metric] = Field(default_factory=dict)
     tied_fraction: float = Field(default=0.0, description="queries whose positive ties with another candidate")
+    mean_cosine: float | None = Field(default=None, description="between different candidates; 1: all point one way")
+    effective_rank: float | None = Field(
+        default=None, description="directions that the candidates use; 1: one (Roy and Vetterli 2007)"
+    )
     warnings: tuple[str, ...] = ()
     seconds: float = 0.0
 
@@ -80,9 +84,9 @@ def read_score(path: Path) -> Score:
     Raises:
         MedhebError: missing or not a score of this schema version.
     """
-    score = validate(Score, read_json(path, "Run the evaluation again"), path)
-    if score.schema_version != SCHEMA_VERSION:
+    content = read_json(path, "Run the evaluation again")
+    if isinstance(content, dict) and content.get("schema_version") != SCHEMA_VERSION:
         raise MedhebError(
-            path, f"has schema version {score.schema_version}", f"Allowed: {SCHEMA_VERSION}; run it again"
+            path, f"has schema version {content.get('schema_version')}", f"Allowed: {SCHEMA_VERSION}; run it again"
         )
-    return score
+    return validate(Score, content, path)
