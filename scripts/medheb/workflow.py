@@ -22,6 +22,7 @@ from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.shards import Shard
+from medheb.fetch.found_weights import weights_source
 from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.released import RELEASED_ID
@@ -64,6 +65,17 @@ class Plan:
         options = [part for path in files for part in ("--config", str(path))]
         options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
         self._options = options
+
+    @property
+    def core_image(self) -> str:
+        """Apptainer image of the workflow's environment, from where the workflow is started."""
+        return "envs/core.sif"
+
+    @property
+    def build_image(self) -> str:
+        """Apptainer image of builds: the one that also holds DeepDRR, where that makes X-rays."""
+        projector = self.run.config.drr.chosen(self.run.config.protocol)
+        return "envs/deepdrr.sif" if projector == "deepdrr" else self.core_image
 
     @property
     def shell_prefix(self) -> str:
@@ -201,8 +213,10 @@ class Plan:
 
     def model_settings(self, model: str) -> str:
         """Where a model's weights come from."""
-        weights = [entry.model_dump(mode="json", exclude_defaults=True) for entry in self.run.models[model].weights()]
-        return json_digest(weights)[:16]
+        entry = self.run.models[model]
+        weights = [part.model_dump(mode="json", exclude_defaults=True) for part in entry.weights()]
+        folders = [part.model_dump(mode="json", exclude_defaults=True) for part in entry.folders().values()]
+        return json_digest([*weights, *folders])[:16]
 
     def vector_settings(self, model: str) -> str:
         """What of a model's manifest decides its vectors and its bridge."""
@@ -244,6 +258,10 @@ class Plan:
         """The lock of a source, if it has one: what its host was last seen to hold."""
         path = lock_file(self.run, dataset)
         return [str(path)] if path.exists() else []
+
+    def weights_locks(self, model: str) -> list[str]:
+        """Locks of a model's repositories, if they have some."""
+        return [path for slot in self.run.models[model].folders() for path in self.locks(weights_source(model, slot))]
 
     def inventory(self, dataset: str) -> str:
         """Inventory that ``build`` writes for a source."""

@@ -15,11 +15,13 @@ rule build_images:
         f"{RESULTS}/benchmarks/build/{{images}}/{{dataset}}.tsv"
     conda:
         "../../envs/core.yaml"
+    container:
+        PLAN.build_image
     threads: 1
     resources:
+        **gpu_resources(workflow, lambda wildcards: PLAN.build_gpus(wildcards.dataset)),
         mem_mb=2000,
         runtime=240,
-        **gpu_resources(workflow, lambda wildcards: PLAN.build_gpus(wildcards.dataset)),
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),
@@ -39,11 +41,13 @@ rule build_shard:
         f"{RESULTS}/benchmarks/build/{{dataset}}/shard_{{number}}_of_{{parts}}.tsv"
     conda:
         "../../envs/core.yaml"
+    container:
+        PLAN.build_image
     threads: 1
     resources:
+        **gpu_resources(workflow, lambda wildcards: PLAN.build_gpus(wildcards.dataset)),
         mem_mb=4000,
         runtime=480,
-        **gpu_resources(workflow, lambda wildcards: PLAN.build_gpus(wildcards.dataset)),
     params:
         settings=lambda wildcards: PLAN.build_settings(wildcards.dataset),
         code=lambda wildcards: PLAN.build_code(wildcards.dataset),

@@ -11,6 +11,11 @@ SOURCES = PLAN.run.config.paths.sources
 BENCHMARK = PLAN.run.config.paths.benchmark
 RESULTS = PLAN.run.config.paths.results
 
+
+# The image of all rules where jobs run in Apptainer; docs/cluster.md says how it is made.
+container: PLAN.core_image
+
+
 # Each command of a rule is `medheb <step>` with this run's configuration, whatever machine it runs on.
 shell.prefix(PLAN.shell_prefix)
 
@@ -24,7 +29,9 @@ wildcard_constraints:
     task="|".join(PLAN.tasks),
     graded="|".join(PLAN.graded),
     group="|".join(re.escape(group) for group in PLAN.groups),
-    index="|".join(task.index.removesuffix(".json") for task in PLAN.run.every_task.values()),
+    index="|".join(
+        task.index.removesuffix(".json") for task in PLAN.run.every_task.values()
+    ),
     model="|".join(PLAN.models),
     number=r"[1-9][0-9]*",
     parts=r"[1-9][0-9]*",
