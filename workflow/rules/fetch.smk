@@ -27,6 +27,8 @@ rule fetch_source:
 
 rule fetch_model:
     """Download and unpack one model's weights, or record why they are blocked."""
+    input:
+        locks=lambda wildcards: PLAN.weights_locks(wildcards.model),
     output:
         f"{RESULTS}/models/{{model}}/status.json",
     log:

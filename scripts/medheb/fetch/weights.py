@@ -9,71 +9,45 @@ from __future__ import annotations
 import logging
 import os
 from fnmatch import fnmatchcase
-from pathlib import Path
 
-from medheb.core.digests import json_digest, sha256_file
-from medheb.core.errors import BlockedError, MedhebError
+from medheb.core.digests import sha256_file
+from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.fetch.complete import read_complete
 from medheb.fetch.delivery import deliver
 from medheb.fetch.follow import follow_lock
+from medheb.fetch.found_weights import (
+    FoundFile,
+    FoundFolder,
+    FoundWeights,
+    own_folder,
+    read_found,
+    record_of,
+    weights_source,
+)
 from medheb.fetch.lock import lock_file, read_lock
 from medheb.fetch.remote import client_for
-from medheb.manifest.base import Sha256, Strict, read_json, validate
 from medheb.manifest.dataset import Dataset, Recipe
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.manifest.weights import WANTED_FILES, FolderWeights, HubWeights
 
 LOG = logging.getLogger("medheb.fetch")
-FETCH_AGAIN = "Run `medheb retry`, then the workflow"
 # What else MedImageInsight needs: its weights are safetensors by content, whatever their name says.
 OWN_FILES = (*WANTED_FILES, "*.pt", "*.txt")
 
 
-class FoundFile(Strict):
-    """One file of a folder of weights."""
+def as_source(run: Run, model: Model, slot: str, weights: HubWeights, *, pinned: bool = True) -> Dataset:
+    """A repository as the fetch code takes it: a source that is fetched and never built.
 
-    path: str
-    bytes: int
-    modified_ns: int
-    sha256: Sha256
-
-
-class FoundFolder(Strict):
-    """One folder of weights as it was when the model was fetched."""
-
-    folder: str
-    repository: str | None = None
-    revision: str | None = None
-    files: tuple[FoundFile, ...]
-
-    @property
-    def digest(self) -> str:
-        """Digest of names and contents; where the folder lies does not count."""
-        return json_digest([[file.path, file.sha256] for file in self.files])
-
-
-class FoundWeights(Strict):
-    """Content of ``weights.json`` beside a model's status: its folders by slot."""
-
-    schema_version: int = 1
-    folders: dict[str, FoundFolder]
-
-
-def weights_source(model: str, slot: str) -> str:
-    """Id under which the fetch code knows the weights of a model."""
-    return f"weights_{model}_{slot}"
-
-
-def record_of(layout: Layout, model: str) -> Path:
-    """Where the found folders of a model are recorded."""
-    return layout.model_folder(model) / "weights.json"
-
-
-def as_source(run: Run, model: Model, slot: str, weights: HubWeights) -> Dataset:
-    """A repository as the fetch code takes it: a source that is fetched and never built."""
+    Args:
+        run: with its lock, and with what was fetched before.
+        model: whose weights they are.
+        slot: ``base`` or ``lora``.
+        weights: the repository.
+        pinned: where the manifest names no commit, ask for that of the lock or of what came before.
+    """
     name = weights_source(model.id, slot)
     return Dataset(
         id=name,
@@ -84,7 +58,9 @@ def as_source(run: Run, model: Model, slot: str, weights: HubWeights) -> Dataset
         licence=weights.licence,
         redistribution=False,
         show_content=True,
-        host=weights.host.model_copy(update={"revision": weights.revision or _pinned(run, name, weights)}),
+        host=weights.host.model_copy(
+            update={"revision": weights.revision or (_pinned(run, name, weights) if pinned else None)}
+        ),
         files=(),
         files_note="listed by the hub, with the digests of all large files",
         download_bytes=weights.download_bytes,
@@ -99,7 +75,7 @@ def with_weights(run: Run) -> Run:
     """The run with the repositories of its models among its sources: for `medheb refresh`."""
     return run.with_sources(
         {
-            weights_source(model.id, slot): as_source(run, model, slot, weights)
+            weights_source(model.id, slot): as_source(run, model, slot, weights, pinned=False)
             for model in run.models.values()
             for slot, weights in model.folders().items()
             if isinstance(weights, HubWeights)
@@ -183,54 +159,9 @@ def _own(run: Run, model: Model, slot: str, weights: FolderWeights) -> FoundFold
     return FoundFolder(folder=os.fspath(folder), files=tuple(files))
 
 
-def own_folder(model: str, weights: FolderWeights) -> Path:
-    """The folder of weights that a user gave.
-
-    Raises:
-        BlockedError: there is none; says where to get them.
-    """
-    setting = f"Set 'weights: {{{model}: FOLDER}}' in your configuration"
-    if weights.path is None:
-        raise BlockedError(f"model {model}", "has no folder of weights", weights.remedy or setting)
-    folder = Path(weights.path)
-    if not folder.is_dir():
-        raise BlockedError(folder, f"is not there; model {model} has its weights in it", weights.remedy or setting)
-    return folder
-
-
 def _before(layout: Layout, model: str, slot: str) -> dict[str, FoundFile]:
     try:
         record = read_found(layout, model).folders.get(slot)
     except MedhebError:
         return {}
     return {file.path: file for file in record.files} if record else {}
-
-
-def read_found(layout: Layout, model: str) -> FoundWeights:
-    """What was recorded of a model's folders.
-
-    Raises:
-        MedhebError: nothing, or not such a record.
-    """
-    path = record_of(layout, model)
-    return validate(FoundWeights, read_json(path, FETCH_AGAIN), path)
-
-
-def found_folder(layout: Layout, model: str, slot: str) -> FoundFolder:
-    """One folder of weights, unchanged since it was recorded (by names, sizes and, for a user's folder, times).
-
-    Raises:
-        MedhebError: it was not fetched, or a file is missing or has changed.
-    """
-    record = read_found(layout, model).folders.get(slot)
-    if record is None:
-        raise MedhebError(record_of(layout, model), f"says nothing of '{slot}'", FETCH_AGAIN)
-    for file in record.files:
-        path = Path(record.folder) / file.path
-        try:
-            facts = path.stat()
-        except OSError:
-            raise MedhebError(path, "is missing", FETCH_AGAIN) from None
-        if facts.st_size != file.bytes or (file.modified_ns and facts.st_mtime_ns != file.modified_ns):
-            raise MedhebError(path, "has changed since the model was fetched", FETCH_AGAIN)
-    return record

@@ -13,8 +13,8 @@ from rich.table import Table
 
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
+from medheb.fetch.found_weights import found_folder, own_folder
 from medheb.fetch.needs import token_place
-from medheb.fetch.weights import found_folder, own_folder
 from medheb.manifest.base import Strict
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model

@@ -9,7 +9,7 @@ from typing import Any
 
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
-from medheb.fetch.weights import found_folder
+from medheb.fetch.found_weights import found_folder
 from medheb.manifest.model import Model
 from medheb.manifest.networks import (
     Blip2Adapter,

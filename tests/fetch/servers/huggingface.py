@@ -20,6 +20,7 @@ class Hub:
 
     files: dict[str, bytes]
     lfs: set[str] = field(default_factory=set)
+    commit: str = COMMIT  # where main is now
     gated: bool = False
     token: str | None = None  # the one token that the hub knows
     accepted: bool = True
@@ -43,22 +44,22 @@ class Hub:
         if self.fail:
             return json_reply({"error": "trouble"}, self.fail.pop(0), **{"Retry-After": self.retry_after})
         api = re.fullmatch(
-            rf"/api/datasets/{REPOSITORY}/(revision|tree|paths-info)/([^/]+)(?:/.*)?", unquote(request.path)
+            rf"/api/(?:datasets|models)/{REPOSITORY}/(revision|tree|paths-info)/([^/]+)(?:/.*)?", unquote(request.path)
         )
-        resolve = re.fullmatch(rf"/datasets/{REPOSITORY}/resolve/([^/]+)/(.+)", unquote(request.path))
-        if request.path == f"/api/datasets/{REPOSITORY}/auth-check":
+        resolve = re.fullmatch(rf"(?:/datasets)?/{REPOSITORY}/resolve/([^/]+)/(.+)", unquote(request.path))
+        if request.path in {f"/api/{kind}/{REPOSITORY}/auth-check" for kind in ("datasets", "models")}:
             return self.denied(request, content=True) or json_reply({})
         if not api and not resolve:
             return self.error(404 if self.authorized(request) else 401, "RepoNotFound", "Repository not found")
         if denied := self.denied(request, content=bool(resolve)):
             return denied
         revision = api.group(2) if api else resolve.group(1)
-        if revision not in {"main", COMMIT}:
+        if revision not in {"main", self.commit, COMMIT}:
             return self.error(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         if resolve:
             return self.resolve(request, resolve.group(2))
         if api.group(1) == "revision":
-            return json_reply({"id": REPOSITORY, "sha": COMMIT, "siblings": []})
+            return json_reply({"id": REPOSITORY, "sha": self.commit, "siblings": []})
         entries = [self.entry(path) for path in sorted(self.files)]
         if api.group(1) == "paths-info":
             asked = set(parse_qs(request.body.decode())["paths"])
@@ -90,7 +91,7 @@ class Hub:
         if path not in self.files:
             return self.error(404, "EntryNotFound", "Entry not found")
         body = self.files[path]
-        headers = {"X-Repo-Commit": COMMIT}
+        headers = {"X-Repo-Commit": self.commit}
         if path not in self.lfs:
             return file_reply(request, self.served.get(path, body), ETag=f'"{"1" * 40}"', **headers)
         headers |= {"X-Linked-Size": str(len(body)), "X-Linked-ETag": f'"{hashlib.sha256(body).hexdigest()}"'}
