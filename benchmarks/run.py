@@ -1,17 +1,21 @@
 """Figures of speed and memory: `make bench`. One line each: ``bench <name> <figure>=<number> ...``.
 
+``python benchmarks/run.py ct xray`` runs these two alone.
+
 Every figure stands beside a straightforward way or a bound, measured in the same run, because
 machines differ and are shared.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -134,9 +138,17 @@ def bench_ranking() -> None:
     show("ranking", seconds=ours, sorting_seconds=plain, ratio=ours / plain)
 
 
-if __name__ == "__main__":
-    import index_build
+def show_pictures() -> None:
+    """Kept and cut pictures of the 2D sources."""
     import pictures
+
+    for name, figures in pictures.bench_pictures(WORK / "pictures").items():
+        show(name, **figures)
+
+
+def benches() -> dict[str, Callable[[], object]]:
+    """All benchmarks by name, in the order of a whole run."""
+    import index_build
     import projection
     import radiograph
     import released_index
@@ -146,17 +158,35 @@ if __name__ == "__main__":
 
     import audit
 
-    transfer.bench_download()
-    verify.bench_verify()
-    verify.bench_sums()
-    audit.bench_audit()
-    radiograph.bench_radiograph()
-    bench_ranking()
-    projection.bench_projection()
-    show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices"))
-    for name, figures in pictures.bench_pictures(WORK / "pictures").items():
-        show(name, **figures)
-    show("rebuilt_index", **index_build.bench_index(WORK / "rebuilt", measured))
-    show("released_index", **released_index.bench_released(WORK / "index", measured))
-    bench_inputs(bench_demo())
+    return {
+        "download": transfer.bench_download,
+        "verify": verify.bench_verify,
+        "sums": verify.bench_sums,
+        "audit": audit.bench_audit,
+        "radiograph": radiograph.bench_radiograph,
+        "ranking": bench_ranking,
+        "xray": projection.bench_projection,
+        "ct": lambda: show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices")),
+        "ct_largest": lambda: show("ct_largest", **slices.bench_largest(WORK / "largest")),
+        "pictures": show_pictures,
+        "rebuilt_index": lambda: show("rebuilt_index", **index_build.bench_index(WORK / "rebuilt", measured)),
+        "released_index": lambda: show("released_index", **released_index.bench_released(WORK / "index", measured)),
+        "demo": lambda: bench_inputs(bench_demo()),
+    }
+
+
+def main() -> None:
+    """Run the benchmarks that are named, all without a name."""
+    known = benches()
+    parser = argparse.ArgumentParser(description="Figures of speed and memory.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of: {', '.join(known)}; default: all")
+    names = parser.parse_args().names or list(known)
+    if unknown := sorted(set(names) - set(known)):
+        parser.error(f"no benchmark {', '.join(unknown)}; there are {', '.join(known)}")
+    for name in names:
+        known[name]()
     shutil.rmtree(WORK, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
