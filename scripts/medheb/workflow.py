@@ -22,8 +22,8 @@ from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.shards import Shard
-from medheb.fetch.lock import lock_file
 from medheb.fetch.found_weights import weights_source
+from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.released import RELEASED_ID
 from medheb.manifest.task import Task
@@ -65,6 +65,17 @@ class Plan:
         options = [part for path in files for part in ("--config", str(path))]
         options += [part for key, value in overrides.items() for part in ("--set", f"{key}={json_value(value)}")]
         self._options = options
+
+    @property
+    def core_image(self) -> str:
+        """Apptainer image of the workflow's environment, from where the workflow is started."""
+        return "envs/core.sif"
+
+    @property
+    def build_image(self) -> str:
+        """Apptainer image of builds: the one that also holds DeepDRR, where that makes X-rays."""
+        projector = self.run.config.drr.chosen(self.run.config.protocol)
+        return "envs/deepdrr.sif" if projector == "deepdrr" else self.core_image
 
     @property
     def shell_prefix(self) -> str:
