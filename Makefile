@@ -50,7 +50,7 @@ cluster: $(READY)  ## tests against a real Slurm started on this machine; needs 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
 	$(BIN)/python benchmarks/run.py
 
-report-example: $(READY)  ## a report of the full benchmark from made-up scores, in results/report-example
+report-example: $(READY)  ## a report of the full benchmark from generated scores, in results/report-example
 	$(BIN)/python -m medheb report-example
 
 fix: $(READY)  ## mend formatting, generated schemas and the default configuration

@@ -14,6 +14,11 @@ from test_report_paper import from_published, full, published  # noqa: F401 - fi
 
 from medheb.manifest.load import Run
 from medheb.report.analysis import (
+    DOMAINS,
+    NONE,
+    SEVERAL,
+    TISSUE,
+    assignment,
     baselines,
     bucket,
     by_domain_and_form,
@@ -97,6 +102,17 @@ def test_domains_and_forms_hold_all_tasks_once(run: Run) -> None:
     for kind in ("domain", "form"):
         own = table[(table["kind"] == kind) & (table["model"] == "dino")]
         assert own["tasks"].sum() == len(run.tasks)
+
+
+def test_the_assignment_of_every_task_of_the_benchmark(full: Run, published: Published) -> None:  # noqa: F811
+    table = assignment(from_published(full, published), published).set_index("task")
+    assert len(table) == 107
+    assert set(table["domain"]) == {*DOMAINS, TISSUE, SEVERAL, NONE}
+    assert table.loc["APTOS_i2i", "domain"] == "Ophthalmology"
+    assert table.loc["PanNuke_VG", "domain"] == TISSUE
+    assert table.loc["CT_RATE_vqa", "form"] == "3D volumes"
+    assert table["relation"].value_counts().to_dict() == {"established": 79, "underexplored": 17, "": 11}
+    assert (table["domain"] == NONE).sum() == (table["form"] == "Text only").sum() == 7
 
 
 def test_target_lengths_are_of_the_right_text(run: Run) -> None:

@@ -96,7 +96,7 @@ def test_the_report_holds_its_files_and_all_that_they_promise(run: Run) -> None:
     text = page_of(run)
     assert {path.name for path in run.layout.report.iterdir()} == FILES
     tables = {f"{name}.{kind}" for name in TABLES for kind in ("csv", "parquet", "md", "tex")}
-    tables |= {f"{name}.{kind}" for name in ("pairs", "ranks") for kind in ("csv", "parquet")}
+    tables |= {f"{name}.{kind}" for name in ("assignment", "pairs", "ranks") for kind in ("csv", "parquet")}
     assert {path.name for path in (run.layout.report / "tables").iterdir()} == tables
     page = Page(text)
     assert page.open == []

@@ -153,6 +153,33 @@ def _form_of(results: Results, task: Task) -> str:
     return FORM_TITLES[task.form]
 
 
+def assignment(results: Results, published: Published) -> pd.DataFrame:
+    """One row a task: what the figures take it for. Domain and form are ours; the bucket follows from this run."""
+    buckets = dict(difficulty(results, published)[["task", "bucket"]].itertuples(index=False))
+    lengths = target_lengths(results).set_index("task")
+    rows = []
+    for key in tasks_in_order(results):
+        task = results.run.tasks[key]
+        relation = (
+            "established" if task.family in ESTABLISHED else "underexplored" if task.family in UNDEREXPLORED else ""
+        )
+        rows.append(
+            {
+                "task": key,
+                "family": task.family,
+                "split": task.split,
+                "home_source": task.sources[0],
+                "domain": _domain_of(results, task),
+                "form": _form_of(results, task),
+                "relation": relation,
+                "difficulty": buckets.get(key, ""),
+                "target": TARGET_GROUPS.get(task.family, ""),
+                "target_characters": lengths["characters"].get(key, np.nan),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
 def target_lengths(results: Results) -> pd.DataFrame:
     """One row a task with text targets: mean characters of its first positives, and its group (paper A.5)."""
     rows = []

@@ -8,6 +8,7 @@ import shutil
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_bytes, write_json, write_text
 from medheb.manifest.load import Run
+from medheb.report.analysis import assignment
 from medheb.report.collect import Results, collect
 from medheb.report.exports import export, export_paper, percent_columns
 from medheb.report.gallery import gallery, within
@@ -16,7 +17,7 @@ from medheb.report.html import Made, render, render_gallery
 from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, paper_tables
 from medheb.report.per_query import load_values
-from medheb.report.published import published_of
+from medheb.report.published import Published, published_of
 from medheb.report.quality import quality_table
 from medheb.report.sections import draw
 from medheb.report.significance import METRIC, Significance, pair_table, significance, standing_table
@@ -67,7 +68,7 @@ def collect_report(run: Run, banner: str = "") -> None:
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
     write_json(folder / "summary.json", summary(results, graded))
-    _write_tables(results, paper, graded, found)
+    _write_tables(results, published, paper, graded, found)
     for part, kept in zip(galleries, shown, strict=True):
         if kept.more:
             write_text(folder / "gallery" / f"{part.task.task}.html", render_gallery(results, part, banner))
@@ -83,11 +84,14 @@ def collect_report(run: Run, banner: str = "") -> None:
         log.warning("report: missing %s; the page says why and what to do", plural(missing, "cell"))
 
 
-def _write_tables(results: Results, paper: list[PaperTable], graded: Graded, found: Significance) -> None:
+def _write_tables(
+    results: Results, published: Published, paper: list[PaperTable], graded: Graded, found: Significance
+) -> None:
     folder = results.run.layout.report / "tables"
     named = {"leaderboard": leaderboard(results), "families": family_table(results), "tasks": task_table(results)}
     for name, table in named.items():
         export(folder, name, table, percent_columns(table))
+    export(folder, "assignment", assignment(results, published))
     for filled in paper:
         export_paper(folder, filled)
     if graded.cells:

@@ -157,7 +157,8 @@ def figures_section(results: Results, published: Published, figures: dict[str, D
         (
             "anatomy-form",
             "Anatomy and evidence form",
-            "Paper figure 5. A task belongs to the anatomy of its home source; the assignment is ours.",
+            "Paper figure 5. A task belongs to the anatomy of its home source. The paper does not list its assignment; "
+            "ours stands in tables/assignment.csv.",
         ),
         (
             "target-length",
