@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_bench import CASES, KNEES, TERMS, TERMS_RECEIPT, Bench, change
+from cluster_bench import CASES, KNEES, TERMS_RECEIPT, Bench, change
 
 
 def knees_log(bench: Bench) -> str:
@@ -48,7 +48,6 @@ def test_wall_time_hit_during_embed_and_during_a_3d_build_costs_only_what_was_un
     assert there in knees_log(bench)
     assert int(knees_log(bench).split(there)[0].split()[-1]) >= built
     receipt = json.loads((bench.folder / TERMS_RECEIPT).read_text())
-    assert receipt["inputs"] == 2 * TERMS
     assert 0 < receipt["computed"] <= receipt["inputs"] - 8 * (stored - 1)
 
 

@@ -100,7 +100,7 @@ AuthType=auth/munge
 AuthInfo=socket={run}/munge/socket
 DbdAddr=127.0.0.1
 DbdHost=localhost
-CommunicationParameters=NoCtldInAddrAny
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 DbdPort={port}
 SlurmUser=root
 PidFile={run}/slurmdbd.pid
