@@ -78,7 +78,7 @@ def test_equal_pictures_are_on_one_side_of_a_drawn_split(tmp_path: Path) -> None
         sides.setdefault(file.content, set()).add(file.facts["split"])
     assert all(len(found) == 1 for found in sides.values())
     assert {"train", "test"} == {next(iter(found)) for found in sides.values()}
-    assert "pictures whose pixels an earlier one has, too: 15" in made.notes
+    assert "pictures whose pixels another one of the source has, too: 15" in made.notes
     assert not any("more than one split" in note for note in made.notes)
     assert "different pictures that occur with more than one label: 15" in made.notes
     listed = (tmp_path / "out" / "2D_Images" / "APTOS" / "selection" / "picture_test.txt").read_text().split("\n")

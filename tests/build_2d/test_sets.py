@@ -175,3 +175,16 @@ def test_reports_of_usdata_name_their_pictures(tmp_path: Path) -> None:
     assert facts(made, "picture", "split", "group")["Liver_report/4_2.jpeg"] == ("test", "liver/4")
     original = tmp_path / "in" / "USData" / "Liver_report" / "4_2.jpeg"
     assert (tmp_path / "corrected" / made.images / "Liver_report" / "4_2.jpeg").read_bytes() == original.read_bytes()
+
+
+def test_equal_pictures_are_told_once_for_each_place_of_the_source(tmp_path: Path) -> None:
+    """Second places that the recipe makes are no duplicates, and a picture without a split is in no other."""
+    again = "pictures whose pixels another one of the source has, too: "
+    for protocol in ("release", "corrected"):
+        made = build("pannuke", tmp_path, protocol)  # type: ignore[arg-type]
+        assert not any(note.startswith(again) or "more than one split" in note for note in made.notes)
+    make.lay_pannuke(tmp_path / "twice")
+    table = tmp_path / "twice" / "data" / "fold3-00000-of-00001.parquet"
+    table.write_bytes((tmp_path / "twice" / "data" / "fold1-00000-of-00001.parquet").read_bytes())
+    made = built("pannuke", tmp_path / "twice", tmp_path / "out", "corrected")
+    assert any(note.startswith(again) for note in made.notes)

@@ -7,7 +7,6 @@ the status and what was refused, written last, and beside it a parquet table wit
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -65,9 +64,9 @@ class Remark(Strict):
 
 
 class Duplicates(Strict):
-    """Pictures with the same pixels."""
+    """Pictures with the same pixels from different places of the source (fact ``member``)."""
 
-    inside: int = Field(description="pictures beyond the first of each group of equal ones")
+    inside: int = Field(description="places beyond the first of each group of equal pictures")
     across_splits: int = Field(description="groups of equal pictures that stand in more than one split")
 
 
@@ -119,15 +118,16 @@ def table_path(header: Path) -> Path:
 
 
 def duplicates_of(files: Sequence[BuiltFile]) -> Duplicates:
-    """Count pictures with equal pixels (L2 digests)."""
-    pictures = [file for file in files if file.content.startswith("pix")]
-    counts = Counter(file.content for file in pictures)
+    """Count pictures with equal pixels (L2 digests). What a recipe writes twice of one place counts once."""
+    places: dict[str, set[Fact]] = {}
     splits: dict[str, set[Fact]] = {}
-    for file in pictures:
-        splits.setdefault(file.content, set()).add(file.facts.get("split"))
+    for file in files:
+        if file.content.startswith("pix"):
+            places.setdefault(file.content, set()).add(file.facts.get("member") or file.path)
+            splits.setdefault(file.content, set()).add(file.facts.get("split"))
     return Duplicates(
-        inside=sum(count - 1 for count in counts.values()),
-        across_splits=sum(len(found) > 1 for found in splits.values()),
+        inside=sum(len(found) - 1 for found in places.values()),
+        across_splits=sum(len(found - {None}) > 1 for found in splits.values()),
     )
 
 

@@ -62,7 +62,7 @@ def totals(refusals: Sequence[Refusal], remarks: Sequence[Remark]) -> list[str]:
 def equals(duplicates: Duplicates) -> list[str]:
     """Notes for the report on pictures with the same pixels; none if all differ."""
     inside, across = duplicates.inside, duplicates.across_splits
-    notes = [f"pictures whose pixels an earlier one has, too: {inside:,}"] if inside else []
+    notes = [f"pictures whose pixels another one of the source has, too: {inside:,}"] if inside else []
     return notes + ([f"different pictures that stand in more than one split: {across:,}"] if across else [])
 
 
