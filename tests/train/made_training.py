@@ -1,4 +1,4 @@
-"""A made-up training: pictures of a bright block in one of four corners, and texts, with their training rows."""
+"""A made-up training: noisy pictures of four colours, and texts, with their training rows."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ sys.path.append(str(Path(__file__).parents[1] / "models"))
 from tiny_checkpoints import make_qwen3vl
 
 SIDE = 64
-CORNERS = ("upper left", "upper right", "lower left", "lower right")
-SOURCE, TEXTS, FOLDER = "corners", "phrases", "2D_Images/corners"
+COLOURS = {"red": (200, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 200), "grey": (120, 120, 120)}
+NAMES = tuple(COLOURS)
+SOURCE, TEXTS, FOLDER = "colours", "phrases", "2D_Images/colours"
 
 
-def picture(corner: int, seed: int) -> Image.Image:
-    """Noise with a bright block in one corner."""
-    values = np.random.default_rng(seed).integers(0, 60, (SIDE, SIDE, 3))
-    top, left = corner // 2 * 32, corner % 2 * 32
-    values[top : top + 32, left : left + 32] += 180
-    return Image.fromarray(values.astype(np.uint8))
+def picture(colour: int, seed: int) -> Image.Image:
+    """Noise around one of the colours."""
+    noise = np.random.default_rng(seed).integers(-25, 25, (SIDE, SIDE, 3))
+    return Image.fromarray((np.array(COLOURS[NAMES[colour]]) + noise).clip(0, 255).astype(np.uint8))
 
 
 def dataset(name: str) -> Dataset:
@@ -95,14 +94,14 @@ def tiny_model(weights: Path, **changes: Any) -> Model:
     )
 
 
-def image_row(path: str, corner: int) -> dict[str, Any]:
+def image_row(path: str, colour: int) -> dict[str, Any]:
     return {
         "messages": [
             {"role": "system", "content": "Represent the given image:"},
-            {"role": "user", "content": "<image>Where is the block?"},
+            {"role": "user", "content": "<image>Which colour is it?"},
         ],
         "images": [f"./{FOLDER}/{path}"],
-        "positive_messages": [[{"role": "user", "content": CORNERS[corner]}]],
+        "positive_messages": [[{"role": "user", "content": NAMES[colour]}]],
     }
 
 
@@ -139,7 +138,7 @@ def made_run(folder: Path, weights: Path | None = None, pictures: int = 40, text
         inventory = Inventory(dataset=name, images=images, recipe="pictures", recipe_version=1, status=OK, files=built)
         write_inventory(layout.inventory(images, name), inventory)
     run = opened_run(folder, weights, medemb)
-    write_rows(run, {"corner": rows, "phrase": [text_row(number) for number in range(texts)]})
+    write_rows(run, {"colour": rows, "phrase": [text_row(number) for number in range(texts)]})
     fetch_weights(run, run.models["tiny"])
     return run
 
@@ -150,7 +149,7 @@ def layout_in(folder: Path) -> Layout:
 
 def opened_run(folder: Path, weights: Path, medemb: dict[str, Any]) -> Run:
     tasks = {
-        "corner": task("corner", SOURCE, "image-label"),
+        "colour": task("colour", SOURCE, "image-label"),
         "phrase": task("phrase", TEXTS, "text-text", "text"),
     }
     options = {

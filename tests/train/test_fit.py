@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from made_training import CORNERS, image_row, made_run, make_qwen3vl, picture, text_row, write_rows
+from made_training import NAMES, image_row, made_run, make_qwen3vl, picture, text_row, write_rows
 from safetensors.torch import load_file
 
 import medheb.train.run as training
@@ -176,7 +176,7 @@ def test_an_image_that_went_bad_is_skipped_with_a_count(
     tmp_path: Path, weights: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = planned(tmp_path, weights)
-    (run.layout.benchmark / "2D_Images/corners/train/003.png").write_bytes(b"no picture")
+    (run.layout.benchmark / "2D_Images/colours/train/003.png").write_bytes(b"no picture")
     position = fit(run, "tiny")
     assert (position.pairs, position.skipped) == (23, 1)
     assert "003.png is not a readable PNG or JPEG" in caplog.text
@@ -184,7 +184,7 @@ def test_an_image_that_went_bad_is_skipped_with_a_count(
 
 def test_batches_of_bad_pairs_alone_are_no_end(tmp_path: Path, weights: Path) -> None:
     run = planned(tmp_path, weights)
-    for path in (run.layout.benchmark / "2D_Images/corners/train").glob("*.png"):
+    for path in (run.layout.benchmark / "2D_Images/colours/train").glob("*.png"):
         path.write_bytes(b"no picture")
     position = fit(run, "tiny")
     assert (position.pairs, position.skipped) == (12, 12)
@@ -250,7 +250,7 @@ def planned_options() -> training.MedEmb:
 
 
 def hits(run: Run) -> float:
-    """Share of new pictures whose own corner is nearest."""
+    """Share of new pictures whose own colour is nearest."""
     model = run.models["tiny"]
     adapter, encoder = load_adapter(model, run.layout), load_encoder(model, run.layout)
     pictures = {
@@ -259,15 +259,15 @@ def hits(run: Run) -> float:
     queries = [
         adapter.prepare(
             adapter.render(
-                Item("image", "Where is the block?", (ref.path,)), "Represent the given image:", "query", (ref,)
+                Item("image", "Which colour is it?", (ref.path,)), "Represent the given image:", "query", (ref,)
             ),
             pictures.__getitem__,
         )
         for ref in pictures
     ]
     targets = [
-        adapter.prepare(adapter.render(Item("text", corner, ()), "", "candidate", ()), pictures.__getitem__)
-        for corner in CORNERS
+        adapter.prepare(adapter.render(Item("text", colour, ()), "", "candidate", ()), pictures.__getitem__)
+        for colour in NAMES
     ]
     cosines = np.stack([encoder.encode([query])[0] for query in queries]) @ encoder.encode(targets).T
     return float(np.mean(cosines.argmax(1) == np.arange(40) % 4))
@@ -275,22 +275,22 @@ def hits(run: Run) -> float:
 
 def test_trained_and_merged_model_beats_the_untrained_one(tmp_path: Path, weights: Path) -> None:
     """Chance is 1 in 4; of 40 pictures more than 19 right happen to a guesser once in a thousand times."""
-    run = made_run(tmp_path, weights, pictures=400, texts=0, learning_rate=1e-2)
-    write_rows(run, {"corner": [image_row(f"train/{number:03}.png", number % 4) for number in range(400)]})
+    run = made_run(tmp_path, weights, pictures=160, texts=0, learning_rate=3e-3)
+    write_rows(run, {"colour": [image_row(f"train/{number:03}.png", number % 4) for number in range(160)]})
     before = hits(run)
     make_plan(run, "tiny", run.layout.medemb("tiny"))
     fit(run, "tiny")
     folder = merge(run, "tiny")
     entry = ModelList.model_validate(yaml.safe_load((folder / "entry.yaml").read_text())).models[0]
     assert entry.id == "medemb_tiny_rebuilt"
-    assert entry.facts.train_sources == ("corners",)
+    assert entry.facts.train_sources == ("colours",)
     trained = Run(**{**vars(run), "models": {"tiny": entry.model_copy(update={"id": "tiny"})}})
     fetch_weights(trained, trained.models["tiny"])
     after = hits(trained)
     assert after > 19 / 40
     assert after - before > 0.25
     card = (folder / "README.md").read_text()
-    assert "400 pairs of 400 rows" in card
+    assert "160 pairs of 160 rows" in card
     assert str(tmp_path) not in card
     assert not list(folder.glob("*.bin"))
     assert text_row(1)["messages"][1]["content"] not in card

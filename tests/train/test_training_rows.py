@@ -24,9 +24,9 @@ def test_a_row_becomes_a_pair() -> None:
     pair, positives = parse(json.dumps(image_row("train/000.png", 2)).encode(), volumes=False)
     assert positives == 1
     assert pair.instruction == "Represent the given image:"
-    assert (pair.query.modality, pair.query.text) == ("image", "Where is the block?")
-    assert pair.query.images == ("2D_Images/corners/train/000.png",)
-    assert (pair.target.modality, pair.target.text) == ("text", "lower left")
+    assert (pair.query.modality, pair.query.text) == ("image", "Which colour is it?")
+    assert pair.query.images == ("2D_Images/colours/train/000.png",)
+    assert (pair.target.modality, pair.target.text) == ("text", "blue")
 
 
 def test_several_pictures_are_a_volume_where_the_task_is_3d() -> None:
@@ -62,7 +62,7 @@ def test_rows_that_cannot_be_used(content: bytes, why: str) -> None:
 
 
 def test_equal_targets_share_a_number() -> None:
-    keys = [parse(json.dumps(image_row("a.png", corner)).encode(), volumes=False)[0].target_key for corner in (0, 1, 0)]
+    keys = [parse(json.dumps(image_row("a.png", colour)).encode(), volumes=False)[0].target_key for colour in (0, 1, 0)]
     assert keys[0] == keys[2] != keys[1]
     assert all(0 <= key < 1 << 63 for key in keys)
 
@@ -75,7 +75,7 @@ def test_bad_rows_are_counted_and_named(tmp_path: Path) -> None:
     del bare["images"]
     missing = image_row("train/none.png", 0)
     endless = {**TEXT, "messages": [{"role": "user", "content": "word " * 200}]}
-    write_rows(run, {"corner": [bare, missing, image_row("train/001.png", 1)], "phrase": [*good, "{", double, endless]})
+    write_rows(run, {"colour": [bare, missing, image_row("train/001.png", 1)], "phrase": [*good, "{", double, endless]})
     plan = make_plan(run, "tiny", tmp_path / "plan")
     assert (plan.rows, plan.pairs, plan.several_positives) == (12, 8, 1)
     assert plan.left_out == {
@@ -107,7 +107,7 @@ def test_plan_that_was_touched_is_refused(tmp_path: Path) -> None:
 
 
 def test_caps_draw_by_content(tmp_path: Path) -> None:
-    run = made_run(tmp_path, caps={"corners": 10})
+    run = made_run(tmp_path, caps={"colours": 10})
     plan = make_plan(run, "tiny", tmp_path / "a")
     assert plan.pairs == 34
     assert plan.left_out == {"over the cap of their source": 30}
