@@ -68,6 +68,25 @@ def test_pools_chance_and_repeats(tmp_path: Path) -> None:
     assert quality.splits is None
 
 
+def test_xrays_say_who_made_them_and_who_should_have(tmp_path: Path) -> None:
+    task = make.task("matched", "b", family="modality-bridging", image_root="3D_Images/b")
+    run = run_with(tmp_path, task)
+    files = [
+        make.built_file(f"{name}.png", projector=projector) for name, projector in (("1", "cone"), ("2", "release"))
+    ]
+    files.append(make.built_file("3.png"))
+    records = [shown("3.png", query="1.png"), shown("3.png", query="2.png")]
+    quality = measured(run, task, records, files)
+    assert quality.projected is not None
+    assert (quality.projected.expected, quality.projected.made_by) == (None, {"cone": 1, "release": 1})
+    recipe = run.datasets["b"].recipe.model_copy(update={"name": "ct_rate"})
+    follower = dataclasses.replace(run, datasets={"b": run.datasets["b"].model_copy(update={"recipe": recipe})})
+    projected = measured(follower, task, records, files).projected
+    assert projected is not None
+    assert projected.expected == run.config.drr.chosen(run.config.protocol)
+    assert measured(run, task, [shown("3.png", query="3.png")], files).projected is None
+
+
 def test_answers_that_a_cleaning_merges(tmp_path: Path) -> None:
     task = make.task("text_pairs", "b", form="text", family="text-text", image_root=None)
     records = [

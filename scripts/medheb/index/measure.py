@@ -6,8 +6,9 @@ from collections import Counter
 from hashlib import blake2b
 
 from medheb.build.inventory import BuiltFile
+from medheb.build.registry import RECIPES
 from medheb.index.paths import Found, Images
-from medheb.index.quality import HIT, Labels, Merged, Quality, Splits, labels_of, spread_of
+from medheb.index.quality import HIT, Labels, Merged, Projected, Quality, Splits, labels_of, spread_of
 from medheb.index.records import Item, Record
 from medheb.index.text_rules import honest, published
 from medheb.manifest.load import Run
@@ -173,7 +174,19 @@ class Measure:
             candidate_text=spread_of(self._text_lengths),
             splits=self._splits(),
             merged=self._merged(),
+            projected=self._projected(),
         )
+
+    def _projected(self) -> Projected | None:
+        made = Counter(found.file.facts.get("projector") for found in self._named.values())
+        by = {str(projector): count for projector, count in sorted(made.items(), key=str) if projector is not None}
+        config = self._run.config
+        follow = all(
+            entry is not None and entry.follows_projector
+            for entry in (RECIPES.get(self._run.datasets[name].recipe.name) for name in self._task.sources)
+        )
+        expected = config.drr.chosen(config.protocol) if follow else None
+        return Projected(expected=expected, made_by=by) if by else None
 
     def _balance(self) -> Labels | None:
         return labels_of(self._labels)

@@ -48,6 +48,15 @@ class Splits(Strict):
     groups_in_train: int = Field(description="of these, groups that also have train pictures")
 
 
+class Projected(Strict):
+    """X-rays that were made from CT, and by which projector (docs/drr.md)."""
+
+    expected: str | None = Field(
+        description="the projector that this run's configuration chooses; null where the source's recipe has its own"
+    )
+    made_by: dict[str, int] = Field(description="distinct pictures of the task by the projector that made them")
+
+
 class Merged(Strict):
     """What a text cleaning makes of the distinct answers of a task."""
 
@@ -99,6 +108,7 @@ class Quality(Strict):
     candidate_text: Spread | None = Field(description="characters, of distinct candidate texts")
     splits: Splits | None
     merged: Merged | None
+    projected: Projected | None = Field(default=None, description="null without X-rays from CT")
     released: Released | None = None
 
 
