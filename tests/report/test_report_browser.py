@@ -94,6 +94,18 @@ def test_filters_hide_rows_and_say_how_many_are_left(page: Tab) -> None:
     quiet(page)
 
 
+def test_graded_tasks_are_filtered_and_sorted(page: Tab) -> None:
+    page.js("document.querySelector('#graded details').open = true")
+    page.js("document.querySelector('input[data-filter=graded-cells]').focus()")
+    page.call("Input.insertText", text="cross-source dino")
+    (row,) = shown_rows(page, "graded-cells")
+    assert "graded_across" in row
+    page.js("document.querySelector('#graded-table th:nth-child(2) button').click()")
+    values = page.js("[...document.querySelectorAll('#graded-table tbody tr')].map(r => Number(r.cells[1].dataset.v))")
+    assert values == sorted(values, reverse=True)
+    quiet(page)
+
+
 def test_links_open_what_they_point_at(tab: Tab, made: Run) -> None:
     tab.open(made.layout.report / "index.html", "#task-vqa_1")
     assert tab.js("document.getElementById('task-vqa_1').open") is True

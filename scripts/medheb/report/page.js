@@ -106,7 +106,8 @@ theme.addEventListener("click", () => {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.target.closest("input, textarea")) return;
   event.preventDefault();
-  const fields = Array.from(document.querySelectorAll("input[type=search]"));
+  const every = Array.from(document.querySelectorAll("input[type=search]"));
+  const fields = every.filter((field) => !field.closest("details:not([open])"));
   (fields.find((field) => field.getBoundingClientRect().bottom > 0) ?? fields.at(-1))?.focus();
 });
 
