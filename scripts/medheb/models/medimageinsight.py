@@ -60,8 +60,8 @@ class MedImageInsight(Towers):
     settings: MedImageInsightAdapter
 
     def image_tokens(self) -> int:
-        """Positions of the first stage, a sixteenth of the pixels, and those after it (about a third more)."""
-        return (self.settings.size // 4) ** 2 * 4 // 3
+        """Patches of 16 pixels: about what a picture costs, beside a vision transformer."""
+        return max(1, self.settings.size // 16) ** 2
 
     def text_folder(self) -> Path:
         """The tokenizer's folder."""
