@@ -58,6 +58,21 @@ def test_fetch_embed_and_evaluate(checkpoint: Checkpoint, tmp_path: Path, name: 
     assert receipt(run).computed == 0
 
 
+def test_the_receipt_counts_texts_that_were_cut(checkpoint: Checkpoint, tmp_path: Path) -> None:
+    run = run_with(tmp_path, "blip2_itc", checkpoint("blip2_itc"), max_tokens=8)
+    task = run.tasks["toy_i2i"]
+    make_files(run, 4)
+    index = run.layout.task_index(task.index)
+    index.write_text(
+        index.read_text().replace('"qry_text": ""', '"qry_text": "small left pleural effusion and no tumor"')
+    )
+    assert fetch_model(run, "tiny").ok
+    assert embed_inputs(run, "tiny", "toy", 1).ok
+    assert receipt(run).notes == (
+        "1 of the texts embedded by this job were longer than the model reads: cut at their end",
+    )
+
+
 def test_worker_processes_give_the_same_store(checkpoint: Checkpoint, tmp_path: Path) -> None:
     digests = []
     for workers in (0, 1):

@@ -197,6 +197,11 @@ def _encode(
                 return
             writer.add(batch.keys, runner.run(encoder, batch, prepared))
             progress.add(len(batch.keys), sum(batch.tokens))
+    # Networks with a limit on texts count what they cut; towers of the demo and canaries have none.
+    if cut := getattr(encoder, "cut_texts", 0):
+        runner.notes.append(
+            f"{cut} of the texts embedded by this job were longer than the model reads: cut at their end"
+        )
 
 
 def _loaded(job: Job) -> Encoder:
