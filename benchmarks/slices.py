@@ -26,6 +26,7 @@ SPACING = (0.75, 0.75, 1.5)
 SLOTS, LEVEL, WIDTH = 64, -600, 1500
 # The largest scan of CT-RATE, and what a process may hold of it.
 LARGEST, REPEATED, MEGABYTES_ALLOWED = (1024, 1024, 708), 12, 1500
+LARGEST_LPS = np.diag([-0.4, -0.4, 0.5, 1.0])
 SCAN = "dataset/valid_fixed/valid_1/valid_1_a/valid_1_a_1.nii.gz"
 MANIFEST = Path(__file__).resolve().parents[1] / "manifests" / "datasets" / "ct_rate.yaml"
 
@@ -51,7 +52,7 @@ def make_phantom(path: Path) -> None:
     nibabel.save(image, path)
 
 
-def make_largest(path: Path) -> None:
+def make_largest(path: Path, affine: np.ndarray = LARGEST_LPS) -> None:
     """A CT as large as any: a block of slices packed once, and again and again; gzip readers join its members."""
     import nibabel
 
@@ -67,7 +68,7 @@ def make_largest(path: Path) -> None:
     header = nibabel.Nifti1Header()
     header.set_data_dtype(np.int16)
     header.set_data_shape(LARGEST)
-    header.set_sform(np.diag([-0.4, -0.4, 0.5, 1.0]), 1)
+    header.set_sform(affine, 1)
     header["vox_offset"] = 352
     header["magic"] = b"n+1"
     packed = gzip.compress(block.tobytes(order="F"), 1)

@@ -31,11 +31,17 @@ class _Turn:
 
     @property
     def upside_down(self) -> bool:
-        return bool(self.axes[2, 1] < 0)
+        return bool(self.axes[self.along, 1] < 0)
+
+    @property
+    def along(self) -> int:
+        """The stored axis that runs along the body."""
+        return int(np.flatnonzero(self.axes[:, 0] == 2)[0])
 
     def plane(self, plane: Array) -> Array:
-        """A stored slice as a picture: rows to the back, columns to the patient's left."""
-        turned: Array = nibabel.orientations.apply_orientation(plane, self.axes[:2]).T
+        """A plane across the body, its axes in stored order, as a picture: rows to the back, columns to the left."""
+        across = np.delete(self.axes, self.along, axis=0)
+        turned: Array = nibabel.orientations.apply_orientation(plane, across).T
         return turned
 
     def whole(self, array: Array) -> Array:
@@ -48,8 +54,8 @@ class AxialSlices:
     """The slices of one volume, by number, read in one pass.
 
     As stored: rows along the first array axis, columns along the second, numbered along the third, whatever these
-    are in the body. Displayed: the patient's right on the left, the front on top, numbered from the feet upwards; a
-    volume whose slices are not axial is held in memory for that.
+    are in the body. Displayed: the patient's right on the left, the front on top, numbered from the feet upwards; of a
+    volume whose slices are not axial the wanted planes are held in memory for that.
 
     Args:
         volume: what was opened.
@@ -76,12 +82,11 @@ class AxialSlices:
             axes = orientations.ornt_transform(orientations.axcodes2ornt(codes), orientations.axcodes2ornt(DISPLAY))
             self._turn = _Turn(axes)
             self.transform = f"{codes}{'' if volume.axis_codes else ' (assumed)'} to {DISPLAY}, transposed for display"
-        held = self._turn is not None and not self._turn.slicewise
+        self._across = self._turn is not None and not self._turn.slicewise
         size = int(np.prod(volume.shape, dtype=np.int64)) * volume.dtype.itemsize
-        self._hold = held or (keep and size <= KEPT_BYTES)
+        self._hold = keep and size <= KEPT_BYTES
         self._array: Array | None = None
-        along = int(np.flatnonzero(self._turn.axes[:, 0] == 2)[0]) if self._turn else volume.axis
-        self.count = volume.shape[along]
+        self.count = volume.shape[self._turn.along if self._turn else volume.axis]
 
     def planes(self, indices: Collection[int] | None = None, each: Each | None = None) -> Iterator[tuple[int, Array]]:
         """Slices by number, each once, in increasing or decreasing order.
@@ -97,6 +102,9 @@ class AxialSlices:
         if self._hold:
             yield from self._from_memory(wanted, each)
             return
+        if self._turn and self._across:
+            yield from self._gathered(self._turn, wanted, each)
+            return
         last = self.count - 1
         turn = self._turn
         stored = {last - number for number in wanted} if turn and turn.upside_down else wanted
@@ -106,6 +114,19 @@ class AxialSlices:
             if index in stored:
                 number = last - index if turn and turn.upside_down else index
                 yield number, turn.plane(plane) if turn else plane
+
+    def _gathered(self, turn: _Turn, wanted: set[int], each: Each | None) -> Iterator[tuple[int, Array]]:
+        """Planes across the stored slices, which all have a line of each."""
+        numbers = sorted(wanted)
+        lines = [self.count - 1 - number if turn.upside_down else number for number in numbers]
+        first, second, count = self.volume.shape
+        planes = np.empty((count, len(lines), second if turn.along == 0 else first), dtype=self.volume.dtype)
+        for index, plane in self.volume.slices():
+            if each:
+                each(index, plane)
+            planes[index] = plane[lines] if turn.along == 0 else plane[:, lines].T
+        for place, number in enumerate(numbers):
+            yield number, turn.plane(planes[:, place].T)
 
     def _from_memory(self, wanted: set[int], each: Each | None) -> Iterator[tuple[int, Array]]:
         if self._array is None:
