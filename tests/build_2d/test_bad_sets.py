@@ -171,7 +171,7 @@ def test_pictures_that_are_none(tmp_path: Path) -> None:
         f"{table}, row 1": "is a web page, not a picture",
         f"{table}, row 2": "is a picture whose end is missing",
         f"{table}, row 3": "declares far more pixels than any real picture has: a decompression bomb",
-        f"{table}, row 4": "holds 50 zero bytes only",
+        f"{table}, row 4": "holds zero bytes only (50)",
         f"{table}, row 6": "holds no picture",
     }
     assert len(made.of_kind("picture")) == 7
@@ -202,6 +202,9 @@ def test_unusual_pictures_become_rgb_and_are_counted(tmp_path: Path) -> None:
     for file in made.of_kind("picture"):
         with Image.open(folder / file.path) as image:
             assert (image.mode, image.size) == ("RGB", (48, 40)), "masks lie over stored pixels: nothing is turned"
+    done = {str(file.facts["transform"]) for file in made.of_kind("picture")}
+    deep_as_rgb = "more than 8 bits, stretched to 8; grey to RGB"
+    assert {"as stored", "CMYK to RGB", "P to RGB", "grey to RGB", deep_as_rgb} <= done
     counted = [note for note in made.notes if note[0].isdigit()]
     assert "1 picture: CMYK to RGB" in counted
     assert "1 picture: P to RGB" in counted
@@ -354,7 +357,7 @@ def test_boxes_that_are_none(tmp_path: Path) -> None:
     make.put(tmp_path / "in" / "Kvasir-SEG" / "kavsir_bboxes.json", made_boxes)
     made = built("kvasir_seg", tmp_path / "in", tmp_path / "out")
     assert faults(made) == {
-        "kavsir_bboxes.json, cju0, box 1": "has x1 'x', which is no number",
+        "kavsir_bboxes.json, cju0, box 1": "has a corner that is no number: x1 'x'",
         "kavsir_bboxes.json, cju0, box 2": "has no x1",
         "kavsir_bboxes.json, cju1": "has no box with a pixel in the picture",
         "kavsir_bboxes.json, cju2": "has no box",

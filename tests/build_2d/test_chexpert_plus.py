@@ -59,5 +59,5 @@ def test_bad_rows_lose_themselves_only(tmp_path: Path) -> None:
         "impression_fixed.json, line 13 is no object with path_to_image",
         "impression_fixed.json, line 14 is no object with path_to_image",
         "impression_fixed.json, line 15 has a value that is none of 1, 0, -1 and null",
-        "view1_frontal.png holds 50 zero bytes only",
+        "view1_frontal.png holds zero bytes only (50)",
     ]

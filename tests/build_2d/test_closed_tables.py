@@ -44,7 +44,11 @@ def test_quotes_lines_in_cells_short_and_long_rows(tmp_path: Path) -> None:
     ]
     assert [row.where for row in found] == ["t.csv, line 2", "t.csv, line 4", "t.csv, line 6"]
     assert faults == [
-        ("t.csv, line 5", "has 4 cells under 3 columns", "Mend the row or take it out; the other rows are built")
+        (
+            "t.csv, line 5",
+            "has more cells than the header: 4, not 3",
+            "Mend the row or take it out; the other rows are built",
+        )
     ]
 
 

@@ -107,6 +107,7 @@ def test_rows_without_one_class_are_counted_and_bad_ones_named(tmp_path: Path) -
         ("zz,1", "names a picture that is not there: zz.png"),
         ("empty,1", "is empty (0 bytes)"),
         ("a,", "has no class"),
+        ("a,1,2", "has more cells than the header: 3, not 2"),
         ("../secret/evil,1", "which is no file name"),
         ("..\\\\evil,1", "which is no file name"),
     ],
@@ -246,3 +247,14 @@ def test_nested_folders_of_pictures_are_entered(tmp_path: Path) -> None:
     (tmp_path / "in" / "images").mkdir()
     (tmp_path / "in" / "figures").rename(tmp_path / "in" / "images" / "figures")
     assert len(make("pmc_vqa", tmp_path / "in", tmp_path / "out").of_kind("picture")) == 3
+
+
+def test_a_row_of_questions_that_is_too_long_leaves_the_others(tmp_path: Path) -> None:
+    lay_pmc(tmp_path / "in")
+    table = tmp_path / "in" / "test.csv"
+    table.write_text(table.read_text() + "PMC1_Fig0.jpg,q,A,A,B,C,D,A,more\n")
+    made = make("pmc_vqa", tmp_path / "in", tmp_path / "out")
+    assert [(refusal.where, refusal.fault) for refusal in made.refusals] == [
+        (f"{table}, line 5", "has more cells than the header: 9, not 8")
+    ]
+    assert len(made.of_kind("picture")) == 3

@@ -246,7 +246,7 @@ def test_bad_regions_are_refused_one_by_one(mimic: Path, tmp_path: Path) -> None
     assert make.faults(inventory) == [
         f"{table} 4 names a region for the second time, with another box",
         f"{table} 5 has no x1",
-        f"{table} 6 has x1 'nan', which is no pixel position",
+        f"{table} 6 has a corner that is no pixel position: x1 'nan'",
         f"{table} 7 has a box outside of its picture: (500, 500, 560, 570) in 120 x 90",
         f"{table} 8 has a box without area: (10, 10, 10, 70)",
         f"{table} 9 has a picture that the table of sentences does not place",

@@ -45,7 +45,7 @@ def test_tables_of_any_dialect_read_alike(tmp_path: Path, text: str) -> None:
         (b" \r\n ", "is empty"),
         (b"id,split\n1,train\n", "has no column name"),
         (b"name,split,name\n", "has the name of column 3 twice"),
-        (b"name,split\na,train,more\n", "has 3 cells under 2 columns"),
+        (b"name,split\na,train,more\n", "has more cells than the header: 3, not 2"),
         ("name,split\ncaf\u00e9,train\n".encode("latin-1"), r"is not UTF-8 text \(byte 14\)"),
         (b'name,split\n"a,train\n', "is no table"),
     ],

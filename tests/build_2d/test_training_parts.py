@@ -61,7 +61,7 @@ def test_training_questions_ask_about_no_picture_of_the_test(tmp_path: Path) -> 
     assert parts(made, "records") == {"test": ["records/test_0000.jsonl"], "train": ["records/train_0000.jsonl"]}
     lines = (tmp_path / "out" / made.images / "records" / "train_0000.jsonl").read_text().splitlines()
     assert [json.loads(line)["question"] for line in lines] == ["why PMC2_Fig0.jpg", "why PMC2_Fig1.jpg"]
-    assert "1 pictures of training questions left out: the test asks about them" in made.notes
+    assert "pictures of training questions left out: the test asks about them: 1" in made.notes
 
 
 def test_files_of_a_hub_are_the_training_part_by_their_path(tmp_path: Path) -> None:

@@ -99,12 +99,12 @@ def test_bad_rows_lose_themselves_only(tmp_path: Path) -> None:
     name = "annotations_test.csv, line"
     assert make.faults(inventory) == [
         f"{name} 11 has a name that cannot be a file's: letters, digits, dot, dash and underscore are allowed",
-        f"{name} 12 has 9 cells under 7 columns",
+        f"{name} 12 has more cells than the header: 9, not 7",
         f"{name} 13 has a box without area: (9, 9, 9, 9)",
         f"{name} 5 has a finding outside the vocabulary",
         f"{name} 6 has a box without area: (5, 5, 5, 9)",
-        f"{name} 7 has x1 'nan', which is no pixel position",
-        f"{name} 8 has x1 'left', which is no number",
+        f"{name} 7 has a corner that is no pixel position: x1 'nan'",
+        f"{name} 8 has a corner that is no number: x1 'left'",
         f"{name} 9 has a box outside of its picture: (500, 500, 600, 600) in 120 x 90",
         "te3 has no box that can be used",
     ]

@@ -14,6 +14,7 @@ from typing import Any
 
 from pydantic import Field
 
+from medheb.build.closed_tables import Fault, refuse_rows, unit_of_faults
 from medheb.build.inventory import BuiltFile
 from medheb.build.kept_pictures import keep_file
 from medheb.build.output import Output
@@ -91,18 +92,20 @@ def pmc_units(source: Source) -> Sequence[Unit]:
     # Copies nest the folder of pictures: images/figures, images/images.
     while inner := next((top / name for name in options.pictures if is_folder(top / name)), None):
         top = inner
-    found = _pmc_blocks(table, top, "test", ())
+    faults: list[Fault] = []
+    found = _pmc_blocks(table, top, ("test", ()), faults)
     if options.training is not None and source.folders_with(options.training):
         tested = {name for unit in found for name in unit.data[2]}
-        found += _pmc_blocks(source.find(options.training), top, "train", tested)
-    return found
+        found += _pmc_blocks(source.find(options.training), top, ("train", tested), faults)
+    return [*found, *unit_of_faults(faults)]
 
 
-def _pmc_blocks(table: Path, top: Path, split: str, tested: Collection[str]) -> list[Unit]:
+def _pmc_blocks(table: Path, top: Path, part: tuple[str, Collection[str]], faults: list[Fault]) -> list[Unit]:
     """Blocks of a table; pictures of the test are left out of the training part, and counted."""
+    split, tested = part
     columns = ["Figure_path", "Question", "Answer", *(f"Choice {letter}" for letter in LETTERS)]
     by_picture: dict[str, list[tuple[str, dict[str, str]]]] = defaultdict(list)
-    for row in read_table(table, columns):
+    for row in read_table(table, columns, faults):
         by_picture[row.cells["Figure_path"]].append((row.where, row.cells))
     names = sorted(set(by_picture).difference(tested), key=str.encode)
     units = []
@@ -118,6 +121,8 @@ def _pmc_blocks(table: Path, top: Path, split: str, tested: Collection[str]) -> 
 def pmc_build(source: Source, unit: Unit, out: Output) -> None:
     """Keep the pictures of a block and write its questions."""
     options = source.options(PmcVqa)
+    if refuse_rows(unit, out):
+        return
     if isinstance(unit.data, int):
         out.count("pictures of training questions left out: the test asks about them", unit.data)
         return

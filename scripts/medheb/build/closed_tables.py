@@ -110,7 +110,7 @@ def rows_of(
                 if not any(cell.strip() for cell in cells):
                     continue
                 if quoted and any(cell.strip() for cell in cells[len(header) :]):
-                    faults.append((where, f"has {len(cells)} cells under {len(header)} columns", MEND_ROW))
+                    faults.append((where, f"has more cells than the header: {len(cells)}, not {len(header)}", MEND_ROW))
                     continue
                 row = {column: cells[place].strip() if place < len(cells) else "" for column, place in places}
                 yield Row(where, row)

@@ -24,7 +24,7 @@ from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, write_selections
 from medheb.build.tables import read_json_file, read_table
-from medheb.build.unusual import note_unusual, unusual
+from medheb.build.unusual import done, note_unusual, unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, largest, published_clamp, read_corners, sound_box
 from medheb.imaging.picture_modes import Modes
@@ -205,7 +205,7 @@ def _pair(download: Download, name: str, entry: object, out: Output) -> None:
         "member": f"{options.pictures}/{name}.jpg",
     }
     stem = f"images/{split}_{name}"
-    out.picture(f"{stem}.png", image, kind="picture", transform="as stored", unusual=unusual(decoded), **facts)
+    out.picture(f"{stem}.png", image, kind="picture", transform=done(decoded), unusual=unusual(decoded), **facts)
     transform = "crop " + ",".join(map(str, crop))
     out.picture(f"{stem}_{options.label}.png", cut(image, crop), kind="crop", transform=transform, **facts)
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from medheb.build.closed_tables import Fault, refuse_rows, unit_of_faults
 from medheb.build.inventory import BuiltFile, Fact
 from medheb.build.kept_pictures import keep_file, read_kept
 from medheb.build.output import Output
@@ -100,21 +101,22 @@ def _is_one(row: Row, column: str) -> bool:
 def units(source: Source) -> Sequence[Unit]:
     """Blocks of rows by picture name; bad rows form a unit that is refused with its reason."""
     options = source.options(LabelledPictures)
-    found = _blocks(source, options, "")
+    faults: list[Fault] = []
+    found = _blocks(source, options, "", faults)
     training = options.training
     if training is not None and source.folders_with(training.table):
-        found += _blocks(source, options.model_copy(update=dict(training)), TRAIN)
-    return found
+        found += _blocks(source, options.model_copy(update=dict(training)), TRAIN, faults)
+    return [*found, *unit_of_faults(faults)]
 
 
-def _blocks(source: Source, options: LabelledPictures, part: str) -> list[Unit]:
+def _blocks(source: Source, options: LabelledPictures, part: str, faults: list[Fault]) -> list[Unit]:
     table = source.find(options.table)
     dropped = () if part else options.dropped  # a training part need not have the classes that are left out
     needed = [options.id_column, *([options.label_column] if options.label_column else options.labels)]
     needed += [*([options.healthy_column] if options.healthy_column else []), *dropped]
     folder = _folder(source, options)
     rows: dict[str, list[Row]] = defaultdict(list)
-    for row in read_table(table, needed):
+    for row in read_table(table, needed, faults):
         rows[row.cells[options.id_column].removesuffix(options.suffix)].append(row)
     names = sorted(rows, key=str.encode)
     return [
@@ -134,6 +136,8 @@ def _folder(source: Source, options: LabelledPictures) -> Path:
 def build(source: Source, unit: Unit, out: Output) -> None:
     """Keep the pictures of a block whose rows name exactly one class."""
     options = source.options(LabelledPictures)
+    if refuse_rows(unit, out):
+        return
     folder, rows, part = Path(unit.data[0]), unit.data[1], unit.data[2]
     for name, claims in rows.items():
         row = claims[0]

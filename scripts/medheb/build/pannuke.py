@@ -32,7 +32,7 @@ from medheb.build.rights import files_below
 from medheb.build.source import Source
 from medheb.build.splits import NOT_PUBLISHED, drawn_split, split_word, write_selections
 from medheb.build.tables import read_table
-from medheb.build.unusual import note_unusual, unusual
+from medheb.build.unusual import done, note_unusual, unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
 from medheb.imaging.pictures import Decoded, decode_picture
@@ -270,7 +270,7 @@ def _write_tissue(out: Output, place: Place, decoded: Decoded, tile: Tile) -> No
         label=place.tissue,
         split=split_word(place.split),
         member=f"{tile.table.name}, row {tile.row}",
-        transform="as stored",
+        transform=done(decoded),
         unusual=unusual(decoded),
     )
 

@@ -24,7 +24,7 @@ from PIL.PngImagePlugin import PngImageFile
 
 from medheb.build.output import Output
 from medheb.build.parquet_rows import picture_bytes
-from medheb.build.unusual import unusual
+from medheb.build.unusual import done, unusual
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import PixelBox, box_of_mask_picture, cut, grow, grow_cell
 from medheb.imaging.picture_modes import Modes
@@ -173,7 +173,7 @@ def write_regions(
     """
     facts = {"case": tile.name, "group": tile.name, "member": f"{tile.table.name}, row {tile.row}"}
     image = decoded.image
-    picture_facts = {**facts, "kind": "region_picture", "split": split, "transform": "as stored"}
+    picture_facts = {**facts, "kind": "region_picture", "split": split, "transform": done(decoded)}
     if written:
         out.again(tile.picture, written, **picture_facts)
     else:

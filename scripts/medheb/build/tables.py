@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medheb.build.closed_tables import Fault
 from medheb.core.errors import MedhebError
 
 MAX_TABLE_BYTES = 1 << 30
@@ -58,12 +59,13 @@ def delimiter_of(header: str) -> str:
     return max(DELIMITERS, key=header.count)
 
 
-def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
+def read_table(path: Path, columns: Sequence[str] = (), faults: list[Fault] | None = None) -> list[Row]:
     """Rows of a table with a header, cells and column names trimmed; empty lines are left out.
 
     Args:
         path: separated by commas, semicolons or tabs.
         columns: names that must be there.
+        faults: receives rows that are longer than the header; without it they are an error.
 
     Raises:
         MedhebError: see :func:`read_text`; a column is missing or named twice; a row is longer than the header.
@@ -81,7 +83,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> list[Row]:
             if not any(trimmed):
                 continue
             if any(trimmed[len(header) :]):
-                raise MedhebError(where, f"has {len(cells)} cells under {len(header)} columns", "Mend the line")
+                fault = (where, f"has more cells than the header: {len(cells)}, not {len(header)}", "Mend the line")
+                if faults is None:
+                    raise MedhebError(*fault)
+                faults.append(fault)
+                continue
             trimmed += [""] * (len(header) - len(trimmed))
             rows.append(Row(where, dict(zip(header, trimmed, strict=False))))
     except csv.Error as error:

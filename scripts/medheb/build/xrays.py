@@ -11,7 +11,7 @@ from PIL import Image
 from medheb.build.closed_tables import MEND_ROW
 from medheb.build.inventory import Fact
 from medheb.build.output import Known, Output
-from medheb.build.unusual import FACT
+from medheb.build.unusual import FACT, done
 from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, merge, not_negative, read_corners, sound_box
@@ -72,7 +72,7 @@ def _check_mode(image: Image.Image, path: str) -> None:
 def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
     """Write a picture as PNG, or take over the file that it is the content of."""
     image = xray.image
-    how = "bytes as stored" if xray.original else "rendered from DICOM" if xray.facts else "decoded"
+    how = "bytes as stored" if xray.original else "rendered from DICOM" if xray.facts else done(xray)
     size: dict[str, Fact] = {"mode": image.mode, "width": image.width, "height": image.height}
     odd: dict[str, Fact] = {FACT: "; ".join(xray.notes) or None}
     everything: dict[str, Fact] = {**xray.facts, **odd, "transform": how, **facts, **size}

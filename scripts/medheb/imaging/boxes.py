@@ -71,9 +71,9 @@ def whole_number(value: object, what: str, where: str | Path) -> int:
     try:
         number = float(value) if isinstance(value, (str, int, float, np.number)) else math.inf
     except (ValueError, OverflowError):
-        raise MedhebError(where, f"has {what} {str(value)[:40]!r}, which is no number", MEND_ROW) from None
+        raise MedhebError(where, f"has a corner that is no number: {what} {str(value)[:40]!r}", MEND_ROW) from None
     if isinstance(value, (bool, np.bool_)) or not abs(number) < 1 << 31:
-        raise MedhebError(where, f"has {what} {str(value)[:40]!r}, which is no pixel position", MEND_ROW)
+        raise MedhebError(where, f"has a corner that is no pixel position: {what} {str(value)[:40]!r}", MEND_ROW)
     return int(number)
 
 

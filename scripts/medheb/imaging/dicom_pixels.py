@@ -178,7 +178,7 @@ def _declared(header: pydicom.Dataset, path: Path, max_pixels: int) -> tuple[int
     if rows < 1 or columns < 1 or samples not in {1, 3}:
         raise MedhebError(path, f"declares {columns} x {rows} pixels of {samples} samples", GET_AGAIN)
     if rows * columns > max_pixels:
-        fault = f"declares {columns} x {rows} pixels, more than the {max_pixels:,} that are allowed"
+        fault = f"declares too many pixels: {columns} x {rows}, allowed are {max_pixels:,}"
         raise MedhebError(path, fault, "Take it out if it is no real picture")
     if frames > 1:
         raise MedhebError(path, f"is a film of {frames} frames, not one picture", "Give one picture a file")

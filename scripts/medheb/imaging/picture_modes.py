@@ -87,7 +87,9 @@ def convert(image: Image.Image, modes: Modes, where: str | Path) -> tuple[Image.
             changed = [] if image.mode == "RGB" else [f"{image.mode} to RGB"]
             return image.convert("RGB"), changed
         flat, changes = _eight_bit(image, where)
-        return (flat.convert("RGB") if modes is Modes.COLOUR else flat), changes
+        if modes is Modes.COLOUR and flat.mode == "L":
+            return flat.convert("RGB"), [*changes, "grey to RGB"]
+        return flat, changes
     except (ValueError, OSError) as error:
         fault = f"has pixels of mode {image.mode}, which cannot be converted"
         raise MedhebError(where, fault, "Convert the picture to 8 bit grey or RGB") from error

@@ -106,7 +106,7 @@ def _open(content: bytes, where: str | Path, max_pixels: int) -> Image.Image:
     if width * height > max_pixels:
         raise MedhebError(
             where,
-            f"declares {width} x {height} pixels, more than the {max_pixels:,} that are allowed",
+            f"declares too many pixels: {width} x {height}, allowed are {max_pixels:,}",
             "Such a file can be an attack on memory; take it out if it is no real picture",
         )
     return image
@@ -129,7 +129,7 @@ def _refusal(content: bytes, where: str | Path, error: BaseException) -> MedhebE
     if content[128:132] == b"DICM":
         return MedhebError(where, "is a DICOM file, not a plain picture", "Give it where DICOM files are expected")
     if not content.strip(b"\x00"):
-        return MedhebError(where, f"holds {len(content)} zero bytes only", GET_AGAIN)
+        return MedhebError(where, f"holds zero bytes only ({len(content)})", GET_AGAIN)
     if isinstance(error, Image.DecompressionBombError):
         fault = "declares far more pixels than any real picture has: a decompression bomb"
         return MedhebError(where, fault, "Take it out of the source, and report it to the publisher")
