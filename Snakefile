@@ -19,6 +19,7 @@ include: "workflow/rules/index.smk"
 include: "workflow/rules/embed.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/graded.smk"
+include: "workflow/rules/train.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/audit.smk"
 

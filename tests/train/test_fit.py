@@ -30,7 +30,8 @@ from medheb.models.load import load_adapter, load_encoder
 from medheb.train.checkpoint import Checkpoints
 from medheb.train.merge import merge
 from medheb.train.plan import make_plan
-from medheb.train.run import fit, learning_rate
+from medheb.train.run import fit
+from medheb.train.settings import learning_rate
 
 RANKS = """
 import sys

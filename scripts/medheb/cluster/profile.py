@@ -26,7 +26,9 @@ BASE = Path("slurm/config.yaml")
 GENERATED = Path("slurm/config.v9+.yaml")
 PARTITIONS = Path("slurm/partitions.yaml")
 # Rules whose jobs all need a GPU, but for those of the canaries; X-rays of DeepDRR need one in a few builds only.
-GPU_RULES = ("embed_inputs", "embed_shard", "fit_bridge")
+GPU_RULES = ("embed_inputs", "embed_shard", "fit_bridge", "fit_medemb")
+# Not part of `all`: a cluster without room for them is in order.
+TRAINING = ("plan_medemb", "fit_medemb", "merge_medemb")
 FETCHING = ("fetch_source", "fetch_model")
 HEAD = "# Made by `medheb cluster apply {source}`; change that file and apply it again.\n# inputs: {digest}\n"
 MADE = re.compile(r"# Made by `medheb cluster apply (?P<source>.*)`; .*\n# inputs: (?P<digest>[0-9a-f]+)\n")

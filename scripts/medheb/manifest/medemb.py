@@ -45,7 +45,11 @@ class MedEmb(Strict):
         description="size: model of models.yaml that training starts from; its adapter must be qwen3vl",
     )
     sizes: tuple[Identifier, ...] = Field(default=("2b",), description="sizes that `snakemake train_medemb` trains")
-    gpus: int = Field(default=8, ge=1, description="GPUs of the training job (paper: 8); one process each")
+    ranks: int = Field(
+        default=8,
+        ge=1,
+        description="processes of the training job, a GPU each (paper: 8); without GPU if embed.device is cpu",
+    )
     lora: Lora = Lora()
     batches: Batches = Batches()
     learning_rate: float = Field(default=1e-4, gt=0, description="peak (paper)")

@@ -31,7 +31,7 @@ def plan(size: Size) -> None:
 def fit(
     size: Size,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of the job.")] = 1,
-    gpus: Annotated[int, typer.Option(min=0, help="GPUs, one process each; 0: as many processes as were started.")] = 0,
+    ranks: Annotated[int, typer.Option(min=1, help="Processes to start, a GPU each where there are some.")] = 1,
 ) -> None:
     """Train over one epoch, from the newest checkpoint if there is one."""
     import torch
@@ -39,9 +39,9 @@ def fit(
     from medheb.embed.ranks import start_ranks
     from medheb.train.run import fit as train
 
-    start_ranks(gpus)
-    torch.set_num_threads(threads)
-    position = train(current_run(), size, threads)
+    start_ranks(ranks)
+    torch.set_num_threads(max(1, threads // ranks))
+    position = train(current_run(), size, max(1, threads // ranks))
     typer.echo(f"{position.pairs} pairs in {position.steps} steps, {position.skipped} skipped")
 
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.embed.devices import choose_device, worker_count
@@ -27,21 +26,20 @@ from medheb.manifest.load import Run
 from medheb.manifest.medemb import Lora, MedEmb
 from medheb.manifest.model import Model
 from medheb.models.base import Adapter, Prepared
-from medheb.models.load import load_adapter, load_encoder, vector_settings
+from medheb.models.load import load_adapter, load_encoder
 from medheb.train.batching import steps
 from medheb.train.checkpoint import Checkpoints, Position, json_config, restore, write_adapter
 from medheb.train.gather import gathered
 from medheb.train.loss import info_nce
 from medheb.train.plan import Batched, base_model, read_plan
 from medheb.train.reading import ReadBatch, Reading, read_ahead
+from medheb.train.settings import learning_rate, settings_digest
 from medheb.train.sides import Sides, padded_tokens
 
 if TYPE_CHECKING:
     from accelerate import Accelerator
 
 log = logging.getLogger("medheb.train")
-# What may change between two parts of one training: it decides how fast it is, not what comes out.
-FREE = {"bases", "sizes", "gpus", "workers", "checkpoint_minutes", "gradient_checkpointing"}
 LOG_SECONDS = 30.0
 NAMED = 5
 
@@ -68,19 +66,6 @@ class _Training:
 def folder_of(run: Run, size: str) -> Path:
     """Where plan, checkpoints and results of one size lie."""
     return run.layout.medemb(size)
-
-
-def settings_digest(options: MedEmb, model: Model) -> str:
-    """Of all settings that decide what is learned."""
-    return json_digest([options.model_dump(mode="json", exclude=FREE), vector_settings(model)])
-
-
-def learning_rate(options: MedEmb, part: float) -> float:
-    """Rate at a part of the epoch: up to the peak over ``warmup``, then down along half a cosine to zero."""
-    if part < options.warmup:
-        return options.learning_rate * part / options.warmup
-    rest = (part - options.warmup) / (1 - options.warmup)
-    return options.learning_rate * 0.5 * (1 + math.cos(math.pi * min(rest, 1.0)))
 
 
 def fit(run: Run, size: str, threads: int = 1) -> Position:
