@@ -251,3 +251,11 @@ def test_ten_models_on_the_full_benchmark_take_seconds() -> None:
     for task in values:
         paired_moments(task)
     assert time.monotonic() - started < 5
+
+
+def test_tables_without_a_pair_keep_their_columns(run: Run, several: Run) -> None:
+    empty = significance(collect(run), {})
+    full = significance(collect(several), load_values(collect(several), "hit@1"))
+    for table in (pair_table, standing_table):
+        assert len(table(full)) > len(table(empty))
+        assert list(table(empty).columns) == list(table(full).columns)

@@ -13,9 +13,12 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from medheb.core.errors import MedhebError
 from medheb.evaluate.score import METRICS
+from medheb.fetch.found_weights import read_found
 from medheb.manifest.protocol import Protocol
 from medheb.manifest.task import FAMILY_TITLES
+from medheb.manifest.weights import HubWeights
 from medheb.report import words
 from medheb.report.collect import Results, SourceFacts
 from medheb.report.figure_style import Drawn
@@ -270,14 +273,31 @@ def _switches(protocol: Protocol) -> list[tuple[str, str, str]]:
 
 
 def _weights(results: Results) -> list[dict[str, Any]]:
-    """Packages that model weights come from, each once, with the models that use them."""
-    found: dict[tuple[str, str], dict[str, Any]] = {}
+    """Packages, repositories and folders that model weights come from, each once, with the models that use them.
+
+    Where a user's own folder lies is not said.
+    """
+    found: dict[str, dict[str, Any]] = {}
     for model in results.run.models.values():
-        for weights in model.weights():
-            key = (weights.host.name, weights.host.version)
-            entry = found.setdefault(key, {"host": weights.host, "licence": weights.licence, "models": []})
+        parts = [(f"{part.host.name} {part.host.version}", part.licence) for part in model.weights()]
+        for slot, folder in model.folders().items():
+            if isinstance(folder, HubWeights):
+                parts.append((f"{folder.repository} {_commit(results, model.id, slot)}".rstrip(), folder.licence))
+            elif folder.licence:
+                parts.append((f"own folder, {model.title}", folder.licence))
+        for source, licence in parts:
+            entry = found.setdefault(source, {"source": source, "licence": licence, "models": []})
             entry["models"].append(model.title)
     return [found[key] for key in sorted(found)]
+
+
+def _commit(results: Results, model: str, slot: str) -> str:
+    """Start of the commit that was fetched; empty if nothing was."""
+    try:
+        record = read_found(results.run.layout, model).folders.get(slot)
+    except MedhebError:
+        return ""
+    return record.revision[:8] if record and record.revision else ""
 
 
 def _first(results: Results, field: str, model: str | None = None, task: str | None = None) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from medheb.manifest.model import Model
 from medheb.report.collect import Results
 from medheb.report.tables import tasks_in_order
 
 FEW_QUERIES = 50
+NAMED_TASKS = 12  # of those whose sources a model was trained on
 INTERVALS = (
     "They resample queries as if each were independent of the others. Several queries about one structure "
     "or one person are not, so the true intervals are wider."
@@ -53,8 +55,21 @@ def model_notes(results: Results) -> list[Note]:
             shared = [key for key in tasks_in_order(results) if seen & set(results.run.tasks[key].sources)]
             if shared:
                 lines.append(f"Tasks that use a source of this fit: {_listed(shared)}.")
+        lines += _trained_on(results, model)
         notes.append(Note(model.title, _distinct(lines)))
     return [note for note in notes if note.lines]
+
+
+def _trained_on(results: Results, model: Model) -> list[str]:
+    """What is known of a model's training data, and the tasks whose scores are not zero-shot for it."""
+    known = set(model.facts.train_sources)
+    shared = [key for key in tasks_in_order(results) if known & set(results.run.tasks[key].sources)]
+    names = (
+        shared if len(shared) <= NAMED_TASKS else [*shared[: NAMED_TASKS - 1], f"{len(shared) - NAMED_TASKS + 1} more"]
+    )
+    flag = f"Trained on sources of {len(shared)} of the {len(results.run.tasks)} tasks, so not zero-shot there: "
+    note = f"Training data: {model.facts.train_note}" if model.facts.train_note else ""
+    return [note, flag + _listed(names) + "." if shared else ""]
 
 
 def task_notes(results: Results) -> list[Note]:

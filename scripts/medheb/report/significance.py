@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import combinations
 
 import numpy as np
@@ -169,6 +169,12 @@ def _better(ranked: Sequence[str], pairs: list[Pair], alpha: float, such: bool) 
     return better
 
 
+PAIR_COLUMNS = (
+    *("scope", "model", "other", "tasks", "difference", "low", "high", "p", "p_corrected", "significant"),
+    *(f"such_tasks_{name}" for name in ("low", "high", "p", "p_corrected", "significant")),
+)
+
+
 def pair_table(found: Significance) -> pd.DataFrame:
     """One row a pair and scope: difference, both intervals, p-values as they are and corrected, verdicts."""
     confidence = 1 - found.alpha
@@ -186,12 +192,13 @@ def pair_table(found: Significance) -> pd.DataFrame:
                     "such_tasks_p_corrected": pair.such_p, "such_tasks_significant": pair.such_p < found.alpha,
                 }
             )  # fmt: skip
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=list(PAIR_COLUMNS))
 
 
 def standing_table(found: Significance) -> pd.DataFrame:
     """One row a model and scope; see :class:`Standing`."""
-    return pd.DataFrame([vars(row) for rows in found.standings.values() for row in rows])
+    rows = [vars(row) for rows in found.standings.values() for row in rows]
+    return pd.DataFrame(rows, columns=[field.name for field in fields(Standing)])
 
 
 def scope_title(scope: str) -> str:
