@@ -193,6 +193,13 @@ def test_a_renamed_folder_of_a_part_is_told_what_to_do(tmp_path: Path) -> None:
         make.build("ct_rate", tmp_path / "scans", tmp_path / "out")
 
 
+def test_a_download_that_is_still_packed(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "Task1.zip").write_bytes(b"PK")
+    with pytest.raises(MedhebError, match=r"or a parent of it\. Unpack its archives first, such as Task1\.zip"):
+        make.build("synthrad2023", tmp_path / "in", tmp_path / "out")
+
+
 def test_tables_that_the_volumes_host_does_not_have(tmp_path: Path) -> None:
     make.cirrmri600(tmp_path / "in")
     (tmp_path / "in" / "Cirrhosis_T2_slide_folders.csv").unlink()

@@ -55,7 +55,7 @@ def folders_or_faults(folder: Path, faults: list[Unit]) -> list[Path]:
     try:
         return folders_in(folder)
     except MedhebError as error:
-        faults.append(fault_unit(f"folder {folder}", error))
+        faults.append(fault_unit(f"folder {folder.parent.name}/{folder.name}", error))
         return []
 
 

@@ -10,13 +10,14 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from medheb.build.rights import is_folder, is_there
+from medheb.build.rights import children, is_folder, is_there
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import ModelT, describe_faults
 from medheb.manifest.dataset import Dataset
 
 ProtocolName = Literal["release", "corrected"]
 Projector = Literal["release", "cone", "deepdrr"]
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".7z", ".rar")
 SEARCH_DEPTH = 6  # folders between a parent that a user names and the download's own layout
 
 
@@ -95,8 +96,10 @@ class Source:
         if denied:
             fault += f", and folders that this user may not read: {len(denied)}, the first is {denied[0]}"
             raise MedhebError(top, fault, "Mend their permissions, or give another folder")
-        title = self.dataset.title
-        raise MedhebError(top, fault, f"Give the folder of {title} as its host lays it out, or a parent of it")
+        packed = _archives(top)
+        unpack = f". Unpack its archives first, such as {packed[0].name}" if packed else ""
+        remedy = f"Give the folder of {self.dataset.title} as its host lays it out, or a parent of it{unpack}"
+        raise MedhebError(top, fault, remedy)
 
     def find(self, *names: str, among: Path | None = None) -> Path:
         """The first of ``names`` that lies in the folder of :meth:`folder_with`.
@@ -149,6 +152,11 @@ class Source:
         Standalone builds get one folder that holds everything.
         """
         return self.others.get(name, self.files)
+
+
+def _archives(top: Path) -> list[Path]:
+    """Archives directly in a folder; none if it is no folder."""
+    return [path for path in children(top) if path.name.lower().endswith(ARCHIVES)] if is_folder(top) else []
 
 
 def _levels(top: Path, denied: list[Path]) -> Iterator[list[Path]]:
