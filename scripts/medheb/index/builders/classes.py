@@ -24,7 +24,6 @@ from medheb.manifest.rules import LOCAL_IMAGES
 
 SEVERAL = " | "
 ONE_CLASS = "finds one class only, so that no candidate is wrong"
-NO_OTHER = "finds a query without a wrong candidate: all other classes are its own by another name, or have its pixels"
 MORE_CLASSES = "Build the source with pictures of at least two classes"
 
 
@@ -195,6 +194,8 @@ def _right(context: Context[SameOptions], query: Entry, members: Sequence[Entry]
 def one_of_each(context: Context[ClassOptions], classes: dict[str, list[Entry]]) -> Wrong:
     """Wrong pictures: one a class, so that classes with many pictures do not fill the pool."""
     names = list(classes)
+    if len(names) == 1:
+        raise RuleError(context.where, ONE_CLASS, MORE_CLASSES)
 
     def wrong(pair: Pair) -> list[Shown]:
         right = pair.target.entry
@@ -212,8 +213,6 @@ def one_of_each(context: Context[ClassOptions], classes: dict[str, list[Entry]])
             if entry is not None:
                 taken.add(entry.content)
                 chosen.append(Shown("", entry))
-        if not chosen:
-            raise RuleError(context.where, ONE_CLASS if len(names) == 1 else NO_OTHER, MORE_CLASSES)
         return chosen
 
     return wrong

@@ -21,6 +21,7 @@ from medheb.manifest.task import Task
 
 log = logging.getLogger("medheb.index")
 Part = Literal["test", "train"]
+MORE = "Build its sources with more of what they hold"
 
 
 class RuleOptions(Strict):
@@ -127,7 +128,8 @@ class Context(Generic[OptionsT]):
             names = ", ".join(source.dataset for source in self.sources.all)
             raise RuleError(
                 self.where,
-                f"finds none of the pictures that its rule asks for in {names}, which offers {self.offered()}",
+                f"finds none of the pictures that its rule asks for in {names}, which offers {self.offered()}"
+                f"{self.why_none()}",
                 "Build the source with them",
             )
         kept = [entry for entry in everything if self.part_of(entry) == part]
@@ -135,7 +137,7 @@ class Context(Generic[OptionsT]):
             words = " or ".join(self.options.test)
             raise RuleError(
                 self.where,
-                f"finds {len(everything)} items, none of the split {words}",
+                f"finds {len(everything)} items, none of the split {words}{self.why_none()}",
                 "Set options.split or options.test of its rule, or build the source with its published lists",
             )
         return kept
@@ -213,8 +215,16 @@ def rows_of(
     kept = context.draw.subset(everything, context.options.rows, "rows", lambda pair: pair.name)
     context.left_out(len(everything) - len(kept), f"rows over the cap of {context.options.rows}")
     find = wrong(everything, kept) if context.task.pool == "local" else _none
+    alone = 0
     for pair in kept:
-        yield record(context, pair, [pair.target, *find(pair)])
+        others = find(pair)
+        if not others and context.task.pool == "local":
+            alone += 1
+            continue
+        yield record(context, pair, [pair.target, *others])
+    context.left_out(alone, "rows without a wrong candidate")
+    if alone == len(kept):
+        raise RuleError(context.where, f"has no query{context.why_none()}", MORE)
 
 
 def _none(_: Pair) -> Sequence[Shown]:
