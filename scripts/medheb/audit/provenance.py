@@ -17,12 +17,16 @@ from medheb.audit.roots import score_name
 from medheb.audit.schema import Entry, Roots, read_part
 from medheb.audit.verdicts import Level
 from medheb.core.digests import json_digest
+from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.core.layout import Layout
+from medheb.fetch.found_weights import read_found
 from medheb.manifest.base import Strict
 from medheb.manifest.load import Run
+from medheb.manifest.model import Model
+from medheb.manifest.weights import FolderWeights, HubWeights
 
-PLACES = {"paths", "local_copies"}  # folders of one machine: not part of what was decided
+PLACES = {"paths", "local_copies", "weights"}  # folders of one machine: not part of what was decided
 
 
 class Rules(Protocol):
@@ -139,10 +143,24 @@ def _artefacts(run: Run, roots: Roots, rules: Rules) -> Iterator[tuple[str, Arte
         yield from _of_model(run, roots, rules, model)
 
 
+def _folder(run: Run, model: Model, slot: str, weights: HubWeights | FolderWeights) -> dict[str, str | None]:
+    """Repository, commit and digest of a folder of weights as it was fetched; never where it lies on this machine."""
+    try:
+        record = read_found(run.layout, model.id).folders.get(slot)
+    except MedhebError:
+        record = None
+    named = weights.repository if isinstance(weights, HubWeights) else None
+    pinned = weights.revision if isinstance(weights, HubWeights) else None
+    if record is None:
+        return {"repository": named, "revision": pinned, "digest": None}
+    return {"repository": record.repository, "revision": record.revision, "digest": record.digest}
+
+
 def _of_model(run: Run, roots: Roots, rules: Rules, model: str) -> Iterator[tuple[str, Artefact]]:
     manifest = run.models[model]
     weights = {
         "weights": [entry.model_dump(mode="json") for entry in manifest.weights()],
+        "folders": {slot: _folder(run, manifest, slot, entry) for slot, entry in manifest.folders().items()},
         "adapter": manifest.adapter.name,
     }
     yield f"weights/{model}", Artefact(rule="fetch_model", settings=rules.model_settings(model), parameters=weights)
