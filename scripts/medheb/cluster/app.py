@@ -1,4 +1,4 @@
-"""What a run needs, of its sources and of a cluster: `medheb plan`."""
+"""What a run needs, of its sources and of a cluster, and whether it is there: `medheb plan`, `medheb doctor`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from medheb.core.errors import MedhebError
+from medheb.core.log import scrub
 from medheb.core.terminal import console
 from medheb.manifest.chosen import sources_run
 from medheb.manifest.cluster import CLUSTER_FILE, load_cluster
@@ -46,3 +48,33 @@ def plan(
     else:
         print_plan(made, console())
     require_room(made)
+
+
+@needs_app.command()
+def doctor(
+    datasets: Annotated[list[str] | None, typer.Argument(help="Source ids; all of the run if none is given.")] = None,
+    online: Annotated[bool, typer.Option("--online", help="Also ask each source's host.")] = False,
+    slurm: Annotated[
+        bool, typer.Option("--slurm", help="The cluster instead of the sources: submits a probe to each partition.")
+    ] = False,
+    cluster: ClusterFile = CLUSTER_FILE,
+    minutes: Annotated[float, typer.Option(min=0.1, help="To wait for each probe. With --slurm.")] = 10.0,
+    as_json: AsJson = False,
+) -> None:
+    """Check Python, packages, terms, tokens, optional clients, local copies, disk, netrc. Exit code 1 if not.
+
+    With --slurm: which jobs the cluster takes, and which line of config/cluster.yaml to change where it refuses one.
+    """
+    from medheb.cluster.doctor import diagnose_cluster
+    from medheb.fetch.doctor import diagnose, print_diagnosis
+
+    if slurm and (datasets or online):
+        raise MedhebError("medheb doctor --slurm", "got sources or --online", "Ask about sources without --slurm")
+    run = sources_run()
+    diagnosis = diagnose_cluster(run, cluster, minutes) if slurm else diagnose(run, datasets or [], online)
+    if as_json:
+        typer.echo(scrub(diagnosis.model_dump_json(indent=1)))
+    else:
+        print_diagnosis(diagnosis, console())
+    if not diagnosis.ok:
+        raise typer.Exit(1)

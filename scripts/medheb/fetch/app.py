@@ -1,4 +1,4 @@
-"""Commands about getting sources: terms, doctor, download, copies. They stand at the top, as `medheb fetch`."""
+"""Commands about getting sources: terms, download, copies. They stand at the top, as `medheb fetch`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from medheb.core.errors import MedhebError
-from medheb.core.log import scrub
 from medheb.core.terminal import console, tell
 from medheb.manifest.chosen import current_run, sources_run
 
@@ -39,24 +38,6 @@ def accept_terms(
         declined = accept(run, selected(run, datasets), console(), (lambda _: True) if yes else ask)
         if declined:
             raise typer.Exit(1)
-
-
-@fetch_app.command()
-def doctor(
-    datasets: DatasetIds = None,
-    online: Annotated[bool, typer.Option("--online", help="Also ask each source's host.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Check Python, packages, terms, tokens, optional clients, local copies, disk, netrc. Exit code 1 if not."""
-    from medheb.fetch.doctor import diagnose, print_diagnosis
-
-    diagnosis = diagnose(sources_run(), datasets or [], online)
-    if as_json:
-        typer.echo(scrub(diagnosis.model_dump_json(indent=1)))
-    else:
-        print_diagnosis(diagnosis, console())
-    if not diagnosis.ok:
-        raise typer.Exit(1)
 
 
 @fetch_app.command()

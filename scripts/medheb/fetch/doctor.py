@@ -39,7 +39,7 @@ from medheb.manifest.base import Strict
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 
-Topic = Literal["python", "packages", "terms", "tokens", "clients", "local copies", "disk", "netrc", "hosts"]
+Topic = Literal["python", "packages", "terms", "tokens", "clients", "local copies", "disk", "netrc", "hosts", "slurm"]
 MINIMUM_PYTHON = (3, 11)
 CORE_PINS = Path("envs/core.txt")
 AT_ONCE = 16
