@@ -132,6 +132,15 @@ def test_what_release_builds_and_corrected_refuses_is_listed(tmp_path: Path) -> 
     assert re.match(r"is not in HU: 0\.0% of its voxels look like soft tissue.*\. It is built as published", remark)
 
 
+def test_masks_beside_volumes_are_listed_and_never_read(tmp_path: Path) -> None:
+    make.cirrmri600(tmp_path / "in")
+    for protocol in ("release", "corrected"):
+        inventory = make.build("cirrmri600", tmp_path / "in", tmp_path / protocol, protocol)  # type: ignore[arg-type]
+        masks = {"/".join(Path(own.where).parts[-2:]) for own in inventory.remarks if "mask" in own.oddity}
+        assert masks == {f"{split}_masks/{case}.nii.gz" for split, case in (("test", 1), ("train", 2))}
+        assert not [file for file in inventory.of_kind("slice") if "mask" in str(file.facts["member"])]
+
+
 def listed(out: Path, inventory: Inventory) -> set[str]:
     folder = out / inventory.images / "selection"
     return {line for path in folder.glob("*.txt") for line in path.read_text().split()}

@@ -196,15 +196,17 @@ def _volumes(root: Path, own: SequenceOptions, options: Options, faults: list[Un
     return paths
 
 
-def _count_masks(root: Path, options: Options) -> int:
+def _masks(root: Path, options: Options) -> list[Path]:
+    """Masks that lie beside the volumes."""
     masks = re.compile(options.not_volumes)
     tops = (top for own in options.sequences.values() for top in (own.patients, own.healthy))
-    return sum(
-        file.endswith(SUFFIX) and any(masks.search(part) for part in (*folder.relative_to(root).parts, file))
+    return [
+        folder / file
         for top in tops
         for folder, _, files in walk(root / top, [])
         for file in files
-    )
+        if file.endswith(SUFFIX) and any(masks.search(part) for part in (*folder.relative_to(root).parts, file))
+    ]
 
 
 def _strictest(name: str, split: str, splits: Mapping[str, Mapping[str, str]]) -> str:
@@ -261,9 +263,11 @@ def finish(source: Source, files: Sequence[BuiltFile], out: Output) -> None:
     """Lists and counts."""
     finish_slices(source, files, out)
     options = source.options(Options)
-    masks = _count_masks(_root(source, options), options)
+    masks = _masks(_root(source, options), options)
     if masks:
-        out.note(f"{masks} masks that lie beside the volumes were not read")
+        out.note(f"{len(masks)} masks that lie beside the volumes were not read")
+    for mask in masks:
+        out.remark(os.fspath(mask), "is a mask beside the volumes", "It is not read")
     labels = {file.facts["case"]: file.facts.get("label") for file in files}
     bare = sum(label is None for label in labels.values())
     if bare:
