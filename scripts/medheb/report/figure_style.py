@@ -212,6 +212,7 @@ def shortened(text: str, length: int) -> str:
 
 
 def wrapped(title: str, width: int) -> str:
-    """A title on several lines."""
+    """A title on several lines; a word that is too long is parted where a capital stands within it."""
+    title = " ".join(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", w) if len(w) > width else w for w in title.split())
     lines = textwrap.wrap(title, width=width, max_lines=6, placeholder=" \u2026") or [title[:width]]
     return "\n".join(lines)
