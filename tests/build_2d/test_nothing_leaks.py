@@ -95,3 +95,14 @@ def test_a_word_of_the_data(
         said = [str(error)]
     assert said
     assert SECRET not in "\n".join([*said, caplog.text, *capfd.readouterr()])
+
+
+def test_a_source_that_gives_nothing_says_what_to_do(tmp_path: Path) -> None:
+    make_all.LAYERS["aptos_2019"](tmp_path / "in", 1)
+    for path in (tmp_path / "in" / "train_images").iterdir():
+        path.write_bytes(b"<!DOCTYPE html>" if path.name < "000000000003" else bytes(500))
+    with pytest.raises(MedhebError) as caught:
+        make_all.make("aptos_2019", tmp_path / "in", tmp_path / "out", "corrected")
+    assert "gave no files; 30 could not be used" in caught.value.fault
+    assert "holds zero bytes only ... (27); is a web page, not a picture (3)" in caught.value.fault
+    assert caught.value.remedy.startswith("Fetch the source again; if the file stays so, report it to the publisher")

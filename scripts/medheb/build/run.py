@@ -26,7 +26,7 @@ from medheb.build.recipe import Recipe
 from medheb.build.registry import entry_of, recipe_of
 from medheb.build.rights import is_folder, is_there
 from medheb.build.source import Projector, ProtocolName, Source
-from medheb.build.telling import equals, kinds_of, totals
+from medheb.build.telling import commonest_remedy, equals, kinds_of, totals
 from medheb.build.work import MARKERS, do_units, shown, sorted_units, unreadable
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
@@ -255,7 +255,7 @@ def _nothing(source: Source, refusals: list[Refusal]) -> NothingBuiltError:
     if not source.dataset.show_content:
         of_all = f"{len(refusals)} could not be used (its terms forbid to name them here)"
         fault = f"gave no files; {of_all}: {kinds_of(refusals)}"
-        return NothingBuiltError(name, fault, "Check that the folder is whole and is the source's own", refusals)
+        return NothingBuiltError(name, fault, commonest_remedy(refusals), refusals)
     first, more = refusals[0], len(refusals) - 1
     fault = first.fault + (f" (and {more} more that are no use)" if more else "")
     return NothingBuiltError(first.where, fault, first.remedy, refusals)

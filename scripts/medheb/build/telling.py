@@ -49,6 +49,12 @@ def _counted(kinds: Iterable[str]) -> str:
     return "; ".join(f"{kind} ({number})" for kind, number in ordered)
 
 
+def commonest_remedy(refusals: Sequence[Refusal]) -> str:
+    """What to do about the kind of refusal that is most frequent. Remedies are words of ours, never of the data."""
+    counts = Counter(_kind(refusal.fault) for refusal in refusals)
+    return max(refusals, key=lambda refusal: counts[_kind(refusal.fault)]).remedy
+
+
 def totals(refusals: Sequence[Refusal], remarks: Sequence[Remark]) -> list[str]:
     """Notes for the report: how many were left out, how many lost a part, how many are odd."""
     parts = Counter(refusal.lost for refusal in refusals if refusal.lost)
