@@ -153,6 +153,7 @@ def benches() -> dict[str, Callable[[], object]]:
     import radiograph
     import released_index
     import slices
+    import training
     import transfer
     import verify
 
@@ -171,6 +172,7 @@ def benches() -> dict[str, Callable[[], object]]:
         "pictures": show_pictures,
         "rebuilt_index": lambda: show("rebuilt_index", **index_build.bench_index(WORK / "rebuilt", measured)),
         "released_index": lambda: show("released_index", **released_index.bench_released(WORK / "index", measured)),
+        "training": lambda: show("training", **training.bench_training(WORK / "training")),
         "demo": lambda: bench_inputs(bench_demo()),
     }
 
