@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medheb.evaluate.graded_ranking import CUTOFFS, GRADED_METRICS, rank_graded, tie_groups
@@ -35,6 +35,7 @@ def orders(scores: list[int], gains: list[float]) -> list[list[float]]:
     return [[gains[place] for place in order] for order in allowed]
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(gains=GAINS, data=st.data(), full=st.sampled_from([0.25, 1.0]))
 def test_expected_and_worst_equal_brute_force(gains: list[float], data: st.DataObject, full: float) -> None:
     scores = data.draw(st.lists(st.integers(0, 2), min_size=len(gains), max_size=len(gains)))
@@ -45,6 +46,7 @@ def test_expected_and_worst_equal_brute_force(gains: list[float], data: st.DataO
         assert rank.worst[metric] == pytest.approx(min(values))
 
 
+@settings(deadline=None)  # a busy machine is no fault
 @given(gains=GAINS)
 def test_a_constant_model_scores_chance_and_chance_is_the_mean_over_all_orders(gains: list[float]) -> None:
     rank = rank_graded(np.zeros(len(gains), dtype=np.float32), np.array(gains), 1.0, 0.0)
