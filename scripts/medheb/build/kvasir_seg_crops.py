@@ -11,13 +11,14 @@ Written: ``images/<split>_<id>.png`` and ``images/<split>_<id>_polyp.png``, spli
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field
 
+from medheb.build.closed_tables import Fault, refuse_rows, unit_of_faults
 from medheb.build.inventory import BuiltFile
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
@@ -60,6 +61,7 @@ class Download:
 
     source: Source
     options: Options
+    faults: list[Fault] = field(default_factory=list)
 
     @cached_property
     def root(self) -> Path:
@@ -81,21 +83,23 @@ class Download:
         return (place / self.options.split_list).is_file()
 
     @cached_property
-    def splits(self) -> dict[str, str]:
-        """Id to the split of the published list.
+    def splits(self) -> dict[str, str | MedhebError]:
+        """Id to the split of the published list, or to what is wrong with its line; lines without an id in ``faults``.
 
         Raises:
-            MedhebError: the list cannot be read, names a picture twice, or has another word than train and test.
+            MedhebError: the list cannot be read.
         """
-        found: dict[str, str] = {}
-        for row in read_table(self.split_list, ["split", "original_image_path"]) if self.split_list else []:
+        found: dict[str, str | MedhebError] = {}
+        columns = ["split", "original_image_path"]
+        for row in read_table(self.split_list, columns, self.faults) if self.split_list else []:
             name = Path(row.cells["original_image_path"]).stem
             split = row.cells["split"].lower()
             if name in found:
-                raise MedhebError(row.where, "lists a picture a second time", "Remove one of the lines")
-            if split not in {"train", "test"}:
-                raise MedhebError(row.where, "has a split that is neither train nor test", "Write one of the two")
-            found[name] = split
+                found[name] = MedhebError(row.where, "lists a picture a second time", "Remove one of the lines")
+            elif split not in {"train", "test"}:
+                found[name] = MedhebError(row.where, "has a split that is neither train nor test", "Write one of them")
+            else:
+                found[name] = split
         return found
 
 
@@ -114,10 +118,9 @@ def units(source: Source) -> Sequence[Unit]:
         raise MedhebError(download.boxes, "is no table of picture ids", "Get the publisher's own file")
     _ = download.splits
     names = sorted(content)
-    return [
-        Unit(f"pictures from {names[start]}", {name: content[name] for name in names[start : start + PICTURES_A_UNIT]})
-        for start in range(0, len(names), PICTURES_A_UNIT)
-    ]
+    blocks = [names[start : start + PICTURES_A_UNIT] for start in range(0, len(names), PICTURES_A_UNIT)]
+    found = [Unit(f"pictures from {block[0]}", {name: content[name] for name in block}) for block in blocks]
+    return [*found, *unit_of_faults(download.faults)]
 
 
 def _boxes(entry: object, where: str, out: Output) -> list[PixelBox]:
@@ -167,6 +170,8 @@ def _crop(boxes: Sequence[PixelBox], size: tuple[int, int], download: Download, 
 
 def build(source: Source, unit: Unit, out: Output) -> None:
     """Pictures and crops of a block."""
+    if refuse_rows(unit, out):
+        return
     options = source.options(Options)
     download = Download(source, options)
     if download.split_list is None:
@@ -181,9 +186,12 @@ def build(source: Source, unit: Unit, out: Output) -> None:
 def _split(download: Download, name: str, where: str) -> str:
     if download.split_list is None:
         return drawn_split(download.source.seed, download.source.dataset.id, name)
-    if name not in download.splits:
+    split = download.splits.get(name)
+    if split is None:
         raise MedhebError(where, f"is not in {download.split_list.name}", GET_LIST)
-    return download.splits[name]
+    if isinstance(split, MedhebError):
+        raise split
+    return split
 
 
 def _pair(download: Download, name: str, entry: object, out: Output) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
+from medheb.build.closed_tables import Fault, refuse_rows, unit_of_faults
 from medheb.build.inventory import BuiltFile
 from medheb.build.output import Output
 from medheb.build.pannuke_regions import REGION_COLUMNS, Tile, table_tag, write_regions
@@ -68,6 +69,7 @@ class Layout:
 
     source: Source
     options: Options
+    faults: list[Fault] = field(default_factory=list)
 
     @cached_property
     def root(self) -> Path:
@@ -88,17 +90,17 @@ class Layout:
 
     @cached_property
     def splits(self) -> dict[str, tuple[str, str]]:
-        """Picture key to the split's word in the list, and where it stands.
+        """Picture key to the split's word in the list (none if it stands there twice), and where it stands.
+
+        Lines that are longer than the header go to ``faults``.
 
         Raises:
-            MedhebError: the list cannot be read, or names one picture twice.
+            MedhebError: the list cannot be read.
         """
         found: dict[str, tuple[str, str]] = {}
-        for row in read_table(self.split_list, ["image_path", "split"]) if self.split_list else []:
+        for row in read_table(self.split_list, ["image_path", "split"], self.faults) if self.split_list else []:
             key = row.cells["image_path"]
-            if key in found:
-                raise MedhebError(row.where, f"lists {key} a second time", "Remove one of the lines")
-            found[key] = (row.cells["split"], row.where)
+            found[key] = ("" if key in found else row.cells["split"], row.where)
         return found
 
 
@@ -128,7 +130,7 @@ def units(source: Source) -> Sequence[Unit]:
     for fold in layout.options.folds if layout.has_tissues else ():
         if not (layout.root / fold).exists():
             found.append(Unit(f"{fold} is missing", (os.fspath(layout.root / fold), None, "")))
-    return found
+    return [*found, *unit_of_faults(layout.faults)]
 
 
 @dataclass(frozen=True)
@@ -177,6 +179,8 @@ def _place(layout: Layout, fold: int, row: int, value: object, where: str) -> Pl
     listed = next((layout.splits[key] for key in keys if key in layout.splits), None)
     if listed is None:
         raise MedhebError(where, f"is not in {layout.split_list.name} as {keys[0]}", "Get the list of this download")
+    if not listed[0]:
+        raise MedhebError(listed[1], f"lists {keys[0]} a second time, or without a split", "Keep one line with a split")
     split = listed[0].strip().lower()
     if split not in {"train", "test"}:
         raise MedhebError(listed[1], f"has the split {listed[0]!r}", "Write train or test")
@@ -198,6 +202,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     Raises:
         MedhebError: the table is missing or damaged.
     """
+    if refuse_rows(unit, out):
+        return
     layout = Layout(source, source.options(Options))
     path, place, tag = Path(unit.data[0]), unit.data[1], unit.data[2]
     columns = open_table(path).columns
