@@ -15,12 +15,14 @@ import tempfile
 import time
 from pathlib import Path
 
+from run import show
+
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "workflow", "profiles", "slurm", "config", "manifests", "scripts", "envs")
 FULL = ("all", "--configfile", "config/full.yaml")
 DRY_SECONDS, DRY_TIMES, JOBS_PER_SECOND, MOST_JOBS = 6, 4, 30, 4000
-# Makes its outputs without starting a program: what remains is Snakemake.
-NOTHING = "for made in {output:q}; do : > $made; done"
+# Makes its outputs without starting a program (but for the three folders of the report): what remains is Snakemake.
+NOTHING = "for made in {output:q}; do case $made in *.*) : > $made;; *) mkdir $made;; esac; done"
 PLAIN = """\
 NUMBERS = range({jobs})
 
@@ -37,11 +39,6 @@ rule make:
     shell:
         ": > {{output}}"
 """
-
-
-def show(name: str, **figures: float) -> None:
-    """Print one benchmark line."""
-    print(f"bench {name} " + " ".join(f"{key}={value:.3g}" for key, value in figures.items()), flush=True)
 
 
 def timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
@@ -93,13 +90,13 @@ def bench_noop() -> None:
         for part in PARTS:
             copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy2
             copy(ROOT / part, folder / part)
+        jobs = jobs_of(timed(folder, *FULL, "-n", "--quiet", "rules")[2])
         emptied = sum(_empty_rules(path) for path in (folder / "workflow" / "rules").glob("*.smk"))
         cores = str(os.cpu_count() or 1)
-        wall, cpu, said = timed(folder, *FULL, "--cores", cores, "--quiet", "rules")
-        jobs = jobs_of(said)
+        wall, cpu, _ = timed(folder, *FULL, "--cores", cores, "--quiet", "all")
         plain.mkdir()
         (plain / "Snakefile").write_text(PLAIN.format(jobs=jobs), encoding="utf-8")
-        options = ("--cores", cores, "--quiet", "rules", "--scheduler", "greedy")
+        options = ("--cores", cores, "--quiet", "all", "--scheduler", "greedy")
         plain_wall, plain_cpu, _ = timed(plain, "all", *options)
     show(
         "dag_noop",
@@ -107,6 +104,7 @@ def bench_noop() -> None:
         jobs=jobs,
         jobs_per_second=jobs / wall,
         of_wanted=jobs / wall / JOBS_PER_SECOND,
+        jobs_per_cpu_second=jobs / cpu,
         plain_jobs_per_second=jobs / plain_wall,
         ratio_to_plain=wall / plain_wall,
         cpu_ratio_to_plain=cpu / plain_cpu,
@@ -118,11 +116,3 @@ def _empty_rules(path: Path) -> int:
     text, count = re.subn(r'(    shell:\n)(?: +".*"\n)+', rf'\1        "{NOTHING}"\n', path.read_text(encoding="utf-8"))
     path.write_text(text, encoding="utf-8")
     return count
-
-
-if __name__ == "__main__":
-    wanted = sys.argv[1:] or ["dry", "noop"]
-    if "dry" in wanted:
-        bench_dry_run()
-    if "noop" in wanted:
-        bench_noop()

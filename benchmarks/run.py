@@ -148,6 +148,7 @@ def show_pictures() -> None:
 
 def benches() -> dict[str, Callable[[], object]]:
     """All benchmarks by name, in the order of a whole run."""
+    import dag
     import index_build
     import projection
     import radiograph
@@ -173,6 +174,8 @@ def benches() -> dict[str, Callable[[], object]]:
         "rebuilt_index": lambda: show("rebuilt_index", **index_build.bench_index(WORK / "rebuilt", measured)),
         "released_index": lambda: show("released_index", **released_index.bench_released(WORK / "index", measured)),
         "training": lambda: show("training", **training.bench_training(WORK / "training")),
+        "dry_run": dag.bench_dry_run,
+        "noop": dag.bench_noop,
         "demo": lambda: bench_inputs(bench_demo()),
     }
 
