@@ -26,6 +26,7 @@ SCHEMA_VERSION = 2
 Fact = str | int | float | bool | None
 COLUMNS = ("path", "bytes", "sha256", "content")
 BATCH_ROWS, KNOWN_TEXTS = 4096, 100_000
+ALL_FIELDS = {"path", "bytes", "sha256", "content", "facts"}
 
 
 class BuiltFile(Strict):
@@ -199,10 +200,14 @@ def files_of(path: Path, header: Header) -> Iterator[BuiltFile]:
     separator = b""
     try:
         with pq.ParquetFile(table) as opened:
-            for row in _rows(opened):
-                digest.update(separator + canonical_json(row))
+            for rows in _batches(opened):
+                digest.update(separator + canonical_json(rows)[1:-1])
                 separator = b","
-                yield BuiltFile.model_validate(row)
+                for row in rows:
+                    file = BuiltFile.model_validate(row)
+                    # Every row has every field: one set for all files, as a set of its own takes 700 bytes of each.
+                    object.__setattr__(file, "__pydantic_fields_set__", ALL_FIELDS)
+                    yield file
     except (OSError, pa.ArrowException, KeyError) as error:
         raise MedhebError(table, f"cannot be read ({str(error).splitlines()[0]})", remedy) from error
     except ValidationError as error:
@@ -212,17 +217,18 @@ def files_of(path: Path, header: Header) -> Iterator[BuiltFile]:
         raise MedhebError(table, f"is not the table that {path.name} vouches for", remedy)
 
 
-def _rows(table: pq.ParquetFile) -> Iterator[dict[str, Any]]:
-    """Rows one by one, in little memory: equal texts (kinds, splits, labels) are one object."""
+def _batches(table: pq.ParquetFile) -> Iterator[list[dict[str, Any]]]:
+    """Rows in batches, in little memory: equal texts (kinds, splits, labels) are one object."""
     known: dict[str, str] = {}
     for batch in table.iter_batches(batch_size=BATCH_ROWS):
-        for row in batch.to_pylist():
-            content = _row(row)
+        rows = [_row(row) for row in batch.to_pylist()]
+        for content in rows:
             facts = content["facts"]
             for name, value in facts.items():
                 if isinstance(value, str):
                     facts[name] = known.setdefault(value, value)
-            yield content
+        if rows:
+            yield rows
         if len(known) > KNOWN_TEXTS:
             known.clear()
 

@@ -48,19 +48,21 @@ class Images:
 
     def __init__(self, sources: Iterable[tuple[Dataset, Inventory]]) -> None:
         self.sources: list[tuple[Dataset, Inventory]] = list(sources)
-        self._files: dict[str, Found] = {}
-        for dataset, inventory in self.sources:
-            for file in inventory.files:
-                found = Found(dataset, file)
-                for full in layout_paths(dataset.images, dataset.places, file.path):
-                    self._files.setdefault(full, found)
+        # By the paths that the inventories hold anyway: full ones would take as much memory again.
+        self._files = [{file.path: file for file in inventory.files} for _, inventory in self.sources]
 
     def get(self, full: str) -> Found | None:
         """The file at a path from the benchmark folder."""
-        return self._files.get(full)
+        for (dataset, _), files in zip(self.sources, self._files, strict=True):
+            for folder, inner in _folders(dataset):
+                if full.startswith(folder):
+                    file = files.get(inner + full[len(folder) :])
+                    if file is not None:
+                        return Found(dataset, file)
+        return None
 
     def __contains__(self, full: str) -> bool:
-        return full in self._files
+        return self.get(full) is not None
 
     def all(self) -> Iterator[Found]:
         """Every file once."""
@@ -70,20 +72,33 @@ class Images:
 
     def contents(self, root: str | None) -> Mapping[str, str]:
         """Content digest of every file below the folder ``root``, by its path from there; empty without a root."""
-        return _Contents(self._files, f"{root}/") if root is not None else {}
+        return _Contents(self, f"{root}/") if root is not None else {}
+
+
+def _folders(dataset: Dataset) -> Iterator[tuple[str, str]]:
+    """Folders of the benchmark that lead to a source's files, and what stands for each before the rest of a path."""
+    yield f"{dataset.images}/", ""
+    for place in dataset.places:
+        yield f"{place.path}/", f"{place.folder}/"
 
 
 class _Contents(Mapping[str, str]):
     """A view, since a second table of all paths would take as much memory as the first."""
 
-    def __init__(self, files: Mapping[str, Found], start: str) -> None:
-        self._files, self._start = files, start
+    def __init__(self, images: Images, start: str) -> None:
+        self._images, self._start = images, start
 
     def __getitem__(self, path: str) -> str:
-        return self._files[self._start + path].file.content
+        found = self._images.get(self._start + path)
+        if found is None:
+            raise KeyError(path)
+        return found.file.content
 
     def __iter__(self) -> Iterator[str]:
-        return (full.removeprefix(self._start) for full in self._files if full.startswith(self._start))
+        for found in self._images.all():
+            for full in layout_paths(found.source.images, found.source.places, found.file.path):
+                if full.startswith(self._start):
+                    yield full.removeprefix(self._start)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -58,12 +59,12 @@ class Record(Strict):
                 raise ValueError(f"candidates with text or an image (candidate {position} has neither)")
         return self
 
-    @property
+    @cached_property
     def query(self) -> Item:
         """The query."""
         return _item(self.qry_text, self.qry_img_path, self.qry_modality)
 
-    @property
+    @cached_property
     def candidates(self) -> list[Item]:
         """The candidates, positive first."""
         paths: Sequence[str | tuple[str, ...] | None] = self.tgt_img_path or [None] * len(self.tgt_text)

@@ -6,9 +6,11 @@ import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 # Byte order mark, word joiner, zero-width space and marks of direction. Joiners stay: scripts need them.
 INVISIBLE = re.compile("[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]")
+KEPT_TEXTS = 20_000  # an answer is a candidate of many rows
 FEW_SIGNS = re.compile(r"[^\w\s.,:;()-]")
 
 
@@ -21,6 +23,7 @@ def published(text: str) -> str:
     return re.sub(r"\s+", " ", FEW_SIGNS.sub("", text)).strip()
 
 
+@lru_cache(KEPT_TEXTS)
 def honest(text: str) -> str:
     """A text without what no reader sees: composed letters, no control or zero-width signs, single blanks."""
     if text.isascii() and text.isprintable():
@@ -30,6 +33,7 @@ def honest(text: str) -> str:
     return " ".join("".join(shown).split())
 
 
+@lru_cache(KEPT_TEXTS)
 def comparable(text: str) -> str:
     """Two texts are one answer if these are equal: width, case, white space and a final full stop do not count."""
     folded = unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).casefold()
