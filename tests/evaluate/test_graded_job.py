@@ -10,6 +10,7 @@ import pytest
 
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status, write_status
+from medheb.embed.receipt import read_receipt, write_receipt
 from medheb.evaluate.graded import evaluate_graded
 from medheb.evaluate.graded_gains import relation_digest
 from medheb.evaluate.graded_ranking import GRADED_METRICS
@@ -54,6 +55,13 @@ def test_a_model_that_knows_the_relation_is_always_right(run: Run) -> None:
         assert score.fingerprint == "made"
         assert score.task_digest
         assert score.data_root
+
+
+def test_what_went_wrong_with_the_vectors_is_repeated(run: Run) -> None:
+    make.embed(run, "random", make.by_label)
+    path = run.layout.embedded("random", run.tasks["same"].group)
+    write_receipt(path, read_receipt(path).model_copy(update={"notes": ("memory ran out once",)}))
+    assert scored(run, "graded_same").warnings == ("memory ran out once",)
 
 
 def test_only_queries_of_the_asked_classes_count(run: Run) -> None:

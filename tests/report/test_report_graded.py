@@ -127,6 +127,12 @@ def test_reasons_of_a_restricted_source_are_withheld(run: Run) -> None:
             assert not {"10032725", "Edema"} & set(path.read_text(encoding="utf-8").replace("/", " ").split()), path
 
 
+def test_warnings_of_a_graded_score_stand_beside_it(run: Run) -> None:
+    change(run, "dino", "graded_across", warnings=["memory of a device ran out: batches of 512 tokens"])
+    collect_report(run)
+    assert "memory of a device ran out" in (run.layout.report / "index.html").read_text(encoding="utf-8")
+
+
 def test_exported_table_holds_every_cell(run: Run) -> None:
     collect_report(run)
     table = pd.read_csv(run.layout.report / "tables" / "graded.csv")

@@ -17,6 +17,7 @@ from medheb.embed.receipt import Receipt, write_receipt
 from medheb.evaluate.score import METRICS, Metric, Score
 from medheb.manifest.load import Run
 from medheb.report.collect import collect
+from medheb.report.exports import percent_columns
 from medheb.report.sections import costs
 from medheb.report.tables import (
     as_csv,
@@ -174,3 +175,8 @@ def test_hours_of_gpus_count_every_gpu_and_are_null_without_one(run: Run) -> Non
     assert rows["efficient"]["gpu_hours"] is None
     assert rows["random"]["gpu_hours"] is None
     assert math.isnan(rows["random"]["embed_hours"])
+
+
+def test_shares_are_shown_in_per_cent_and_other_numbers_as_they_are() -> None:
+    shown = percent_columns(pd.DataFrame({"hit": [0.5], "effective_rank": [17.25], "queries": [9], "no": [math.nan]}))
+    assert shown.to_dict("records") == [{"hit": "50.0", "effective_rank": "17.2", "queries": "9", "no": ""}]

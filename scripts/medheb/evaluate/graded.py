@@ -89,6 +89,7 @@ def evaluate_graded(run: Run, model_id: str, key: str) -> Status:
                     "left_out": len(rendered.records) - len(ranks),
                     "metrics": summarise(run, key, [rank for _, rank in ranks]),
                     "tied_fraction": float(np.mean([rank.tied for _, rank in ranks])),
+                    "warnings": receipt.notes,
                 }
             )
         else:

@@ -47,6 +47,7 @@ class GradedScore(Strict):
     left_out: int = Field(default=0, description="queries of classes that the relation does not ask for")
     metrics: dict[str, Metric] = Field(default_factory=dict)
     tied_fraction: float = Field(default=0.0, description="queries with a tie between candidates of different gain")
+    warnings: tuple[str, ...] = Field(default=(), description="what did not go as planned when vectors were made")
     seconds: float = 0.0
 
 

@@ -128,7 +128,7 @@ def _cell(run: Run, model: Model, task: Task) -> Cell:
         )
     if not score.status.ok:
         return Cell(model, task, None, public_status(run, task.sources, score.status))
-    warnings = tuple(_public(run, task.sources, text) for text in score.warnings)
+    warnings = tuple(public(run, task.sources, text) for text in score.warnings)
     return Cell(model, task, score.model_copy(update={"warnings": warnings}), OK)
 
 
@@ -214,7 +214,7 @@ def _source(run: Run, dataset: Dataset) -> SourceFacts:
             notes = (f"Its inventory is not shown: {error}",)
         except OSError as error:
             notes = (f"Its inventory cannot be read: {error.strerror}",)
-    shown = tuple(_public(run, (dataset.id,), note) for note in notes)
+    shown = tuple(public(run, (dataset.id,), note) for note in notes)
     return SourceFacts(dataset, public_status(run, (dataset.id,), status), files, shown, acceptance_text(run, dataset))
 
 
@@ -228,7 +228,8 @@ def failed(origin: str, error: MedhebError) -> Status:
     )
 
 
-def _public(run: Run, sources: Iterable[str], text: str) -> str:
+def public(run: Run, sources: Iterable[str], text: str) -> str:
+    """A text of a run as it may be shown; see :func:`public_text`."""
     return public_text(text, run.layout, [run.datasets[source] for source in sources])
 
 
@@ -236,7 +237,7 @@ def public_status(run: Run, sources: Iterable[str], status: Status) -> Status:
     """A status in words that may be shown."""
     known = tuple(sources)
     return status.model_copy(
-        update={"reason": _public(run, known, status.reason), "remedy": _public(run, known, status.remedy)}
+        update={"reason": public(run, known, status.reason), "remedy": public(run, known, status.remedy)}
     )
 
 

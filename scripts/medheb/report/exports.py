@@ -11,6 +11,7 @@ from medheb.core.files import write_bytes, write_text
 from medheb.report.paper import PaperTable, long_table, wide_table
 from medheb.report.tables import as_csv
 
+NO_SHARES = ("effective_rank",)  # numbers of a table that are no shares
 MARKDOWN_SIGNS = str.maketrans({"|": "\\|", "\n": " ", "<": "&lt;", ">": "&gt;"})
 
 
@@ -49,7 +50,8 @@ def percent_columns(table: pd.DataFrame, decimals: int = 1) -> pd.DataFrame:
     shown = table.copy()
     for name in shown.columns:
         if pd.api.types.is_float_dtype(shown[name]):
-            shown[name] = ["" if pd.isna(value) else f"{100 * value:.{decimals}f}" for value in shown[name].tolist()]
+            factor = 1 if name in NO_SHARES else 100
+            shown[name] = ["" if pd.isna(value) else f"{factor * value:.{decimals}f}" for value in shown[name].tolist()]
         else:
             shown[name] = ["" if pd.isna(value) else str(value) for value in shown[name].tolist()]
     return shown

@@ -21,7 +21,7 @@ from medheb.manifest.graded import Aspect, GradedEntry
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.manifest.task import Task
-from medheb.report.collect import check_metrics, earlier_trouble, failed, public_status
+from medheb.report.collect import check_metrics, earlier_trouble, failed, public, public_status
 from medheb.report.tables import EMPTY, Mean, mean_over
 
 ALL, CROSS = "graded", "cross-source"
@@ -125,7 +125,8 @@ def _cell(run: Run, model: Model, entry: GradedEntry) -> GradedCell:
         return GradedCell(model, entry, task, None, public_status(run, task.sources, failed(origin, unreadable)))
     if not score.status.ok:
         return GradedCell(model, entry, task, None, public_status(run, task.sources, score.status))
-    return GradedCell(model, entry, task, score, OK)
+    warnings = tuple(public(run, task.sources, text) for text in score.warnings)
+    return GradedCell(model, entry, task, score.model_copy(update={"warnings": warnings}), OK)
 
 
 def _refuse_mixtures(run: Run, scores: Sequence[GradedScore]) -> None:

@@ -140,6 +140,8 @@ def task_table(results: Results) -> pd.DataFrame:
                 "queries": score.queries if score else pd.NA,
                 "candidates": score.candidates if score else pd.NA,
                 "tied_fraction": score.tied_fraction if score else math.nan,
+                "mean_cosine": _number_or_nan(score.mean_cosine if score else None),
+                "effective_rank": _number_or_nan(score.effective_rank if score else None),
             }
             for metric in METRICS:
                 row |= _spread(metric, score.metrics[metric] if score else EMPTY)
@@ -147,6 +149,10 @@ def task_table(results: Results) -> pd.DataFrame:
             rows.append(row)
     table = pd.DataFrame(rows)
     return table.astype({"queries": "Int64", "candidates": "Int64"}) if rows else table
+
+
+def _number_or_nan(number: float | None) -> float:
+    return math.nan if number is None else number
 
 
 def family_table(results: Results) -> pd.DataFrame:
