@@ -178,7 +178,7 @@ def test_a_table_without_the_needed_columns(tmp_path: Path) -> None:
     folder = lay(tmp_path)
     (folder / "medical_records.csv").write_text("Filename,Diagnosis,Plan\n7,Cyst,Surgery\n")
     inventory = built("mmdental", tmp_path, tmp_path / "out")
-    assert any("has no column Treatment plan; it has Filename, Diagnosis, Plan" in text for text in faults(inventory))
+    assert any("has no column Treatment plan" in text for text in faults(inventory))
     columns = {"case": "Filename", "diagnosis": "Diagnosis", "treatment_plan": "Plan"}
     built("mmdental", tmp_path, tmp_path / "named", options={"columns": columns})
     assert [row["target"] for row in records(tmp_path / "named")] == ["Surgery"]

@@ -157,7 +157,7 @@ def test_bad_series_are_refused_with_file_and_fault(tmp_path: Path) -> None:
     )
     assert "has photometric interpretation MONOCHROME1" in series_refusal(tmp_path / "inverse")
     save_dicom_slice(tmp_path / "short" / "image_5", np.zeros((3, 5)), (10, 20, 30), PixelData=b"\0\0")
-    assert "image_5: has pixels that cannot be decoded" in series_refusal(tmp_path / "short")
+    assert "image_5: is cut off within its pixels: 2 of 30 bytes" in series_refusal(tmp_path / "short")
 
 
 def test_series_cap_counts_before_pixels(tmp_path: Path) -> None:

@@ -109,11 +109,24 @@ def test_cut_files(tmp_path: Path) -> None:
     noise = np.random.default_rng(0).integers(0, 999, (20, 30, 40)).astype("<i2")
     packed = save(tmp_path / "a.nrrd", noise, packed=True)
     packed.write_bytes(packed.read_bytes()[:-9000])
-    assert "a.nrrd: ends or breaks inside its voxels" in refusal(packed)
+    assert "a.nrrd: ends or breaks at slice" in refusal(packed)
     assert "Delete it and fetch the source again" in refusal(packed)
     plain = save(tmp_path / "b.nrrd")
     plain.write_bytes(plain.read_bytes()[:-10])
-    assert "b.nrrd: ends or breaks inside its voxels" in refusal(plain)
+    assert "b.nrrd: ends or breaks at slice" in refusal(plain)
+
+
+def test_encodings_that_are_read_whole(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.nrrd", line_skip="1")
+    head, blank, data = path.read_bytes().partition(b"\n\n")
+    path.write_bytes(head + blank + b"a line to be skipped\n" + data)
+    assert np.array_equal(open_nrrd(path).array(), ARRAY)
+    text = save(tmp_path / "text.nrrd", encoding="ascii")
+    head, blank, _ = text.read_bytes().partition(b"\n\n")
+    text.write_bytes(head + blank + " ".join(map(str, ARRAY.ravel(order="F"))).encode())
+    assert np.array_equal(open_nrrd(text).array(), ARRAY)
+    path.write_bytes(path.read_bytes()[:-10])
+    assert "a.nrrd: ends or breaks inside its voxels" in refusal(path)
 
 
 def test_a_header_that_claims_gigabytes_is_refused_before_they_are_reserved(tmp_path: Path) -> None:

@@ -1,23 +1,31 @@
-"""NRRD reader through SimpleITK: header first, then the voxels in their stored type, first index fastest (x first)."""
+"""NRRD reader: SimpleITK checks the header, then the voxels in their stored type, first index fastest (x first).
+
+Plain and gzip files are read slice by slice. Other encodings, and files that skip lines or bytes, are read whole by
+SimpleITK.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 import numpy as np
+from isal import igzip
 
 from medheb.core.errors import MedhebError
 from medheb.imaging.stored import StoredVolume, kept_dtype, usable
-from medheb.imaging.streams import GET_AGAIN, check_room, first_line
+from medheb.imaging.streams import GET_AGAIN, check_room, first_line, read_blocks
 from medheb.imaging.volume import MAX_VOLUME_BYTES, Affine, Array, check_declared
 
 MAGIC = b"NRRD000"
 LPS_TO_RAS = np.diag([-1.0, -1.0, 1.0, 1.0])
 HEADER_BYTES = 1 << 20
+PLAIN_ENCODINGS = {"raw": False, "gzip": True, "gz": True}
+ORDERS: dict[str, Literal["<", ">"]] = {"little": "<", "big": ">"}
 # A header may name other files as its data; a download that is checked file by file has no use for it.
 ELSEWHERE = re.compile(rb"^data ?file:", re.MULTILINE | re.IGNORECASE)
 # SimpleITK's names of the types of one real number.
@@ -67,8 +75,57 @@ def _last_line(error: RuntimeError) -> str:
     return str(error).strip().splitlines()[-1] if str(error).strip() else first_line(error)
 
 
-def _planes(path: Path, kept: np.dtype[np.generic], indices: Sequence[int]) -> Iterator[Array]:
-    """Slices across the last axis, each (I, J). The file is read whole in its stored type."""
+@dataclass(frozen=True)
+class _Data:
+    """Where and how the voxels lie in a file."""
+
+    start: int
+    packed: bool
+    order: Literal["<", ">"]
+
+    def open(self, path: Path) -> IO[bytes]:
+        """The file, and of a packed one the unpacked voxels."""
+        stream: IO[bytes] = path.open("rb")
+        if self.packed:
+            stream.seek(self.start)
+            unpacked = igzip.IGzipFile(fileobj=stream, mode="rb")
+            unpacked.myfileobj = stream  # closed with it
+            stream = unpacked
+        return stream
+
+
+def _data_of(path: Path) -> _Data | None:
+    """Place of the voxels, ``None`` where SimpleITK has to find them."""
+    with path.open("rb") as stream:
+        header, end, _ = stream.read(HEADER_BYTES).partition(b"\n\n")
+    fields = {
+        key.strip().lower().replace(" ", ""): value.strip().lower()
+        for key, found, value in (line.partition(": ") for line in header.decode("latin-1").split("\n"))
+        if found
+    }
+    encoding, order = fields.get("encoding", ""), fields.get("endian", "little")
+    skips = {fields.get(name, "0") for name in ("lineskip", "byteskip")}
+    if not end or b"\r" in header or encoding not in PLAIN_ENCODINGS or skips != {"0"} or order not in ORDERS:
+        return None
+    return _Data(len(header) + len(end), PLAIN_ENCODINGS[encoding], ORDERS[order])
+
+
+def _planes(
+    path: Path, shape: tuple[int, ...], stored: np.dtype[Any], kept: np.dtype[Any], indices: Sequence[int]
+) -> Iterator[Array]:
+    """Slices across the last axis, each (I, J)."""
+    data = _data_of(path)
+    if data is None:
+        yield from _planes_of_whole(path, kept, indices)
+        return
+    start, packed = (0, True) if data.packed else (data.start, False)
+    dtype, opener = stored.newbyteorder(data.order), partial(data.open, path)
+    for block in read_blocks(path, start, (shape[1], shape[0]), dtype, indices, opener, seekable=not packed):
+        yield block.T.astype(kept)
+
+
+def _planes_of_whole(path: Path, kept: np.dtype[Any], indices: Sequence[int]) -> Iterator[Array]:
+    """The same, by SimpleITK, which reads the whole file in its stored type."""
     import SimpleITK
 
     reader = _header(path)
@@ -105,7 +162,7 @@ def open_nrrd(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
         shape=(shape[0], shape[1], shape[2]),
         dtype=kept,
         axis=2,
-        read=partial(_planes, path, kept),
+        read=partial(_planes, path, shape, stored, kept),
         spacing=(x, y, z),
         affine=usable(_affine(reader)),
         oriented=reader.HasMetaDataKey("NRRD_space"),
