@@ -37,8 +37,10 @@ rule embed_inputs:
 
 rule fetch_source:
     output:
-        touch("probe/fetched"),
+        "probe/fetched",
     localrule: runs_here(workflow, "fetch_source")
+    shell:
+        "touch {output}"
 """
 # sizes of the real rules, cut down to what a probe needs
 SMALL = ("--set-resources", "embed_inputs:mem_mb=1000", "embed_inputs:runtime=5")

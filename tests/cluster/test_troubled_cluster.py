@@ -37,7 +37,7 @@ def test_controller_restarted_mid_run_loses_no_job_and_doubles_none(bench: Bench
     assert [bench.states("knees"), bench.states("codes")] == [["COMPLETED"], ["COMPLETED"]]
 
 
-def test_node_lost_mid_run_costs_one_attempt(bench: Bench) -> None:
+def test_node_lost_mid_run_costs_one_attempt(bench: Bench, cluster: Cluster) -> None:
     run, _ = bench.start_with_one_running_and_one_waiting()
     call("scontrol", "update", "partitionname=cpu", "nodes=cpu1,gpu1")
     call("scontrol", "update", "nodename=cpu1", "state=down", "reason=test")
@@ -46,8 +46,10 @@ def test_node_lost_mid_run_costs_one_attempt(bench: Bench) -> None:
         call("scontrol", "release", str(codes.number))
         assert bench.finish(run) == 0, bench.log()[-5000:]
     finally:
-        call("scontrol", "update", "nodename=cpu1", "state=resume")
         call("scontrol", "update", "partitionname=cpu", "nodes=cpu1")
+        # refused if the node is back already, because its slurmd has reported again
+        call("scontrol", "update", "nodename=cpu1", "state=resume", check=False)
+        cluster.wait(lambda: "idle" in call("sinfo", "-h", "-n", "cpu1", "-o", "%t"), "cpu1 is back")
     assert [(job.state, job.node) for job in bench.jobs("knees")] == [("NODE_FAIL", "cpu1"), ("COMPLETED", "gpu1")]
     assert bench.states("codes") == ["COMPLETED"]
 
