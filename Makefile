@@ -45,7 +45,7 @@ unit: $(READY) $(VALIDATORS)
 	$(BIN)/pytest -n $(CORES) --ignore=tests/cluster
 
 cluster: $(READY)  ## tests against a real Slurm started on this machine; needs root, and says what else
-	$(BIN)/pytest tests/cluster
+	$(BIN)/pytest -v tests/cluster
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
 	$(BIN)/python benchmarks/run.py
