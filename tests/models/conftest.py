@@ -5,11 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from harness import FOLDERS, Tiny, settings_for
 from tiny_checkpoints import BUILDERS
+
+torch.set_num_threads(1)  # tiny networks gain nothing from threads, which stand in each other's way
 
 
 @pytest.fixture(scope="session")
