@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medheb.evaluate.graded_ranking import CUTOFFS, GRADED_METRICS, rank_graded, tie_groups
+from medheb.evaluate.graded_ranking import CUTOFFS, GRADED_METRICS, interval_by_query, rank_graded, tie_groups
+from medheb.evaluate.metrics import interval
 
 GAINS = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=2, max_size=6).filter(any)
 
@@ -89,3 +90,26 @@ def test_ties_within_one_gain_are_no_ties_that_matter() -> None:
 def test_what_cannot_be_ranked_is_refused(scores: list[float], gains: list[float], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         rank_graded(np.array(scores, dtype=np.float32), np.array(gains), 1.0, 1e-6)
+
+
+def test_rows_that_ask_the_same_are_drawn_together() -> None:
+    """Thirty queries of ten rows each: the interval covers the truth at its rate, one over single rows does not."""
+    rng = np.random.default_rng(5)
+    queries = np.repeat(np.arange(30), 10)
+    covered, alone = 0, 0
+    for round_ in range(300):
+        values = np.clip(rng.normal(0.5, 0.15, 30)[queries] + rng.normal(0, 0.02, 300), 0, 1)
+        low, high = interval_by_query(values, queries, 0.95, 300, round_)
+        covered += low <= 0.5 <= high
+        low, high = interval_by_query(values, np.arange(300), 0.95, 300, round_)
+        alone += low <= 0.5 <= high
+    assert 0.9 <= covered / 300 <= 0.98
+    assert alone / 300 < 0.7
+
+
+def test_intervals_of_few_or_equal_values() -> None:
+    values, each = np.array([0.2, 0.4, 0.9, 0.7]), np.arange(4)
+    assert interval_by_query(values, each, 0.95, 200, 1) == interval(values, 0.95, 200, 1)
+    assert interval_by_query(values, np.zeros(4, dtype=int), 0.95, 200, 1) == (0.0, 1.0), "one query tells nothing"
+    low, high = interval_by_query(np.zeros(40), np.repeat(np.arange(4), 10), 0.95, 200, 1)
+    assert (low, high > 0.5) == (0.0, True), "four queries that miss may be luck"

@@ -10,6 +10,7 @@ import logging
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +25,8 @@ from medheb.embed.receipt import read_receipt
 from medheb.embed.store import Store
 from medheb.embed.vectors import input_vectors
 from medheb.evaluate.graded_gains import Labels, counted_queries, gain_rule, relation_digest
-from medheb.evaluate.graded_ranking import GRADED_METRICS, GradedRank, rank_graded
+from medheb.evaluate.graded_ranking import GRADED_METRICS, GradedRank, interval_by_query, rank_graded
 from medheb.evaluate.graded_score import PER_QUERY_COLUMNS, GradedScore, write_graded
-from medheb.evaluate.metrics import interval
 from medheb.evaluate.pools import build_pools
 from medheb.evaluate.run import data_root
 from medheb.evaluate.score import Metric
@@ -44,9 +44,18 @@ SEPARATOR = " | "  # between the labels of a picture that has several, as recipe
 ClassesOf = Callable[[Item], Labels]
 
 PER_QUERY_SCHEMA = pa.schema(
-    [(name, pa.int32() if name in {"row", "pool"} else pa.bool_() if name == "tied" else pa.float64())
+    [(name, pa.int32() if name in {"row", "query", "pool"} else pa.bool_() if name == "tied" else pa.float64())
      for name in PER_QUERY_COLUMNS]
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class RankedRow:
+    """A counted query: its row in the task JSON, a number that rows asking the same share, and its values."""
+
+    row: int
+    query: int
+    rank: GradedRank
 
 
 def evaluate_graded(run: Run, model_id: str, key: str) -> Status:
@@ -71,7 +80,7 @@ def evaluate_graded(run: Run, model_id: str, key: str) -> Status:
         protocol=run.protocol.name,
         rule=relation_digest(relation),
     )
-    ranks: list[tuple[int, GradedRank]] = []
+    ranks: list[RankedRow] = []
     try:
         receipt = read_receipt(run.layout.embedded(model_id, task.group))
         trouble = first_trouble([read_status(run.layout.task_status(task.index)), receipt.status])
@@ -87,8 +96,8 @@ def evaluate_graded(run: Run, model_id: str, key: str) -> Status:
                     "fingerprint": receipt.fingerprint,
                     "queries": len(ranks),
                     "left_out": len(rendered.records) - len(ranks),
-                    "metrics": summarise(run, key, [rank for _, rank in ranks]),
-                    "tied_fraction": float(np.mean([rank.tied for _, rank in ranks])),
+                    "metrics": summarise(run, key, ranks),
+                    "tied_fraction": float(np.mean([item.rank.tied for item in ranks])),
                     "warnings": receipt.notes,
                 }
             )
@@ -141,8 +150,8 @@ def classes_of(run: Run, task: Task, relation: Steps | Groups | Overlap) -> Clas
 
 def rank_task(
     run: Run, rendered: RenderedTask, relation: Steps | Groups | Overlap, store: Store, adapter: Adapter
-) -> list[tuple[int, GradedRank]]:
-    """Row and values of every query that counts.
+) -> list[RankedRow]:
+    """Every query that counts, with its values.
 
     Raises:
         MedhebError: an unknown class, no query that counts, or vectors that cannot be ranked.
@@ -159,50 +168,54 @@ def rank_task(
     queries = input_vectors(store, adapter, [rendered.queries[row] for row in rows])
     vectors = input_vectors(store, adapter, pools.distinct)
     full = 1.0 if relation.hit == "full" else np.nextafter(0.0, 1.0)
-    found: list[tuple[int, GradedRank]] = []
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(rendered.queries[row].key for row in rows))}
+    found: list[RankedRow] = []
     for row, query in zip(rows, queries, strict=True):
         members = everything if task.pool == "global" else pools.members[row]
         gains = np.array([gain(asked[row], offered[place]) for place in members], dtype=np.float64)
         try:
-            found.append((row, rank_graded(vectors[members] @ query, gains, full, run.protocol.tie_tolerance)))
+            rank = rank_graded(vectors[members] @ query, gains, full, run.protocol.tie_tolerance)
         except ValueError as error:
             raise MedhebError(
                 f"task {task.task}",
                 f"cannot be ranked: {error}",
                 "Delete the model's embeddings, build the index and run again",
             ) from error
+        found.append(RankedRow(row, numbers[rendered.queries[row].key], rank))
     return found
 
 
-def summarise(run: Run, key: str, ranks: Sequence[GradedRank]) -> dict[str, Metric]:
-    """Means over queries with intervals; the same resamples for every model."""
+def summarise(run: Run, key: str, ranks: Sequence[RankedRow]) -> dict[str, Metric]:
+    """Means over queries with intervals; the same resamples for every model that tells the same queries apart."""
     options = run.config.evaluate
     seed = run.config.seed + zlib.crc32(key.encode())
+    queries = np.array([item.query for item in ranks], dtype=np.int64)
     metrics: dict[str, Metric] = {}
     for name in GRADED_METRICS:
-        values = np.array([rank.value[name] for rank in ranks], dtype=np.float64)
-        low, high = interval(values, options.confidence, options.bootstrap_resamples, seed)
+        values = np.array([item.rank.value[name] for item in ranks], dtype=np.float64)
+        low, high = interval_by_query(values, queries, options.confidence, options.bootstrap_resamples, seed)
         metrics[name] = Metric(
             value=float(values.mean()),
             low=low,
             high=high,
-            worst=float(np.mean([rank.worst[name] for rank in ranks])),
-            chance=float(np.mean([rank.chance[name] for rank in ranks])),
+            worst=float(np.mean([item.rank.worst[name] for item in ranks])),
+            chance=float(np.mean([item.rank.chance[name] for item in ranks])),
         )
     return metrics
 
 
-def _write_per_query(run: Run, model_id: str, key: str, ranks: Sequence[tuple[int, GradedRank]]) -> None:
+def _write_per_query(run: Run, model_id: str, key: str, ranks: Sequence[RankedRow]) -> None:
     table = [
         {
-            "row": row,
-            "pool": rank.pool,
-            "tied": rank.tied,
-            **rank.value,
-            **{f"{name}_worst": value for name, value in rank.worst.items()},
-            **{f"{name}_chance": value for name, value in rank.chance.items()},
+            "row": item.row,
+            "query": item.query,
+            "pool": item.rank.pool,
+            "tied": item.rank.tied,
+            **item.rank.value,
+            **{f"{name}_worst": value for name, value in item.rank.worst.items()},
+            **{f"{name}_chance": value for name, value in item.rank.chance.items()},
         }
-        for row, rank in ranks
+        for item in ranks
     ]
     with atomic_open(run.layout.graded(model_id, key).with_suffix(".parquet")) as stream:
         pq.write_table(pa.Table.from_pylist(table, schema=PER_QUERY_SCHEMA), stream)

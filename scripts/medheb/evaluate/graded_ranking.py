@@ -14,6 +14,8 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
+from medheb.evaluate.metrics import interval
+
 GRADED_METRICS = ("ndcg@5", "ndcg@10", "hit@1", "hit@5")
 CUTOFFS = {"ndcg@5": 5, "ndcg@10": 10, "hit@1": 1, "hit@5": 5}
 Gains = NDArray[np.float64]
@@ -102,3 +104,30 @@ def _hit(groups: list[Gains], cutoff: int, full: float) -> float:
         if right:
             return 1 - comb(len(group) - right, inside) / comb(len(group), inside)
     return 0.0
+
+
+def interval_by_query(
+    values: NDArray[np.float64], queries: NDArray[np.int64], confidence: float, resamples: int, seed: int
+) -> tuple[float, float]:
+    """Percentile bootstrap interval of the mean, values [n]; rows of one query (the same text) are drawn together.
+
+    Rows that ask the same are not independent: drawn one by one, they would make the interval too narrow.
+
+    Args:
+        values: of every row.
+        queries: number of each row's query, from 0.
+        confidence: level.
+        resamples: how many.
+        seed: of the draws.
+    """
+    counts = np.bincount(queries)
+    if len(counts) in {1, len(values)} or (np.isin(values, (0.0, 1.0)).all() and np.ptp(values) == 0):
+        # One value a query, or none that differs: what is true of independent queries.
+        sums = np.bincount(queries, weights=values)
+        return interval(sums / counts, confidence, resamples, seed)
+    drawn = np.random.default_rng(seed).integers(0, len(counts), (resamples, len(counts)))
+    sums = np.bincount(queries, weights=values)
+    means = sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1)
+    low, high = np.quantile(means, ((1 - confidence) / 2, (1 + confidence) / 2))
+    mean = float(values.mean())
+    return min(float(low), mean), max(float(high), mean)

@@ -17,10 +17,12 @@ from medheb.manifest.graded import Aspect
 SCHEMA_VERSION = 1
 AGAIN = "Delete it and run the graded evaluation again"
 
-# Per-query parquet: one row a counted query, ``row`` is its place in the task JSON. No class, label or gain stands in
+# Per-query parquet: one row a counted query, ``row`` is its place in the task JSON, and rows of one
+# ``query`` ask the same. No class, label or gain stands in
 # it, so that it may be shown whatever the source.
 PER_QUERY_COLUMNS = (
     "row",
+    "query",
     "pool",
     "tied",
     *GRADED_METRICS,
