@@ -1,5 +1,6 @@
 """Recipes of the single models: what they feed their network, against the libraries and the published arithmetic."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import torch
 from harness import IMAGES, REFS, STREAMS, Tiny, read, settings_for, size_of
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors.torch import load_file, save_file
 from tiny_checkpoints import QWEN_SPECIALS, picture
 
 from medheb.core.errors import MedhebError
@@ -162,6 +164,43 @@ def test_medimageinsight_reads_texts_in_both_directions_and_pools_at_the_end(tin
         expected = text.ln_final(states)[0, -1]
         found = text(torch.from_numpy(ids)[None], torch.ones(1, len(ids)))[0]
     assert torch.allclose(found, expected, atol=1e-5)
+
+
+OLDER_NAMES = (
+    ("image_encoder.convs.", "visual.conv_embeds."),
+    ("image_encoder.blocks.", "visual.main_blocks."),
+    ("image_encoder.", "visual."),
+    ("lang_encoder.", "text."),
+    ("image_projection", "vision_projection"),
+    ("lang_projection", "text_projection"),
+    (".spatial_block.conv1.fn.dw.", ".0.cpe.0.proj."),
+    (".spatial_block.conv2.fn.dw.", ".0.cpe.1.proj."),
+    (".spatial_block.window_attn.fn.", ".0.attn."),
+    (".spatial_block.window_attn.norm.", ".0.norm1."),
+    (".spatial_block.ffn.fn.net.", ".0.mlp."),
+    (".spatial_block.ffn.norm.", ".0.norm2."),
+    (".channel_block.conv1.fn.dw.", ".1.cpe.0.proj."),
+    (".channel_block.conv2.fn.dw.", ".1.cpe.1.proj."),
+    (".channel_block.channel_attn.fn.", ".1.attn."),
+    (".channel_block.channel_attn.norm.", ".1.norm1."),
+    (".channel_block.ffn.fn.net.", ".1.mlp."),
+    (".channel_block.ffn.norm.", ".1.norm2."),
+)
+
+
+def test_medimageinsight_under_older_names_is_the_same(tiny: MakeTiny, checkpoint: Checkpoint, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(checkpoint("medimageinsight"), tmp_path / "older"))
+    path = folder / "vision_model" / "model.pt"
+    tensors = {}
+    for name, values in load_file(path).items():
+        for new, old in OLDER_NAMES:
+            name = name.replace(new, old)
+        tensors[name] = values
+    assert not any("spatial_block" in name or "encoder" in name for name in tensors)
+    save_file(tensors, path)
+    older = Tiny(settings_for("medimageinsight"), folder)
+    for text, images in (("liver", ()), ("", REFS[:1])):
+        assert older.vector(text, images) == pytest.approx(tiny("medimageinsight").vector(text, images), abs=1e-6)
 
 
 def test_medimageinsight_can_stretch_percentiles(checkpoint: Checkpoint) -> None:

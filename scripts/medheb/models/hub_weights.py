@@ -91,7 +91,9 @@ def load_network(network: Any, folder: Path, placement: Placement, spare: Sequen
             random, and only warn.
     """
     from safetensors import SafetensorError
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()
     require_safetensors(folder)
     try:
         loaded, info = network.from_pretrained(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -17,8 +18,24 @@ from medheb.models.medimageinsight_text import TextTransformer
 from medheb.models.tower_encoder import TowerEncoder
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-# From the published names to those of transformers.
+# Names of towers and projections in older files.
+TOWERS = (
+    (r"^visual\.", "image_encoder."),
+    (r"^text\.", "lang_encoder."),
+    (r"^vision_projection$", "image_projection"),
+    (r"^text_projection$", "lang_projection"),
+)
+# From the published names of the picture's tower, older and newer ones, to those of transformers.
 RENAMES = (
+    (r"^conv_embeds\.", "convs."),
+    (r"^main_blocks\.", "blocks."),
+    (r"^(blocks\.\d+\.\d+)\.0\.", r"\1.spatial_block."),
+    (r"^(blocks\.\d+\.\d+)\.1\.", r"\1.channel_block."),
+    (r"\.cpe\.0\.proj\.", ".conv1."),
+    (r"\.cpe\.1\.proj\.", ".conv2."),
+    (r"\.spatial_block\.attn\.", ".spatial_block.window_attn."),
+    (r"\.channel_block\.attn\.", ".channel_block.channel_attn."),
+    (r"\.mlp\.", ".ffn."),
     (r"^(convs\.\d+)\.proj\.", r"\1.conv."),
     (r"\.(conv\d)\.fn\.dw\.", r".\1."),
     (r"\.(window_attn|channel_attn)\.norm\.", r".norm1."),
@@ -70,10 +87,15 @@ def _tensors(path: Path) -> dict[str, torch.Tensor]:
     from safetensors.torch import load_file
 
     try:
-        tensors: dict[str, torch.Tensor] = load_file(path)
-        return tensors
+        return {_renamed(name, TOWERS): values for name, values in load_file(path).items()}
     except (OSError, SafetensorError) as error:
         raise load_fault(path, error) from error
+
+
+def _renamed(name: str, rules: Sequence[tuple[str, str]]) -> str:
+    for old, new in rules:
+        name = re.sub(old, new, name)
+    return name
 
 
 def _vision(
@@ -83,11 +105,10 @@ def _vision(
     from transformers.models.florence2.modeling_florence2 import Florence2VisionBackbone
 
     state: dict[str, torch.Tensor] = {}
-    for name in [name for name in tensors if re.match(r"image_encoder\.(convs|blocks)\.", name)]:
-        renamed = name.removeprefix("image_encoder.")
-        for old, new in RENAMES:
-            renamed = re.sub(old, new, renamed)
-        state[renamed] = tensors.pop(name)
+    for name in [
+        name for name in tensors if re.match(r"image_encoder\.(convs|blocks|conv_embeds|main_blocks)\.", name)
+    ]:
+        state[_renamed(name.removeprefix("image_encoder."), RENAMES)] = tensors.pop(name)
     stages = len({name.split(".")[1] for name in state if name.startswith("convs.")})
     widths = [state[f"convs.{stage}.conv.weight"].shape[0] for stage in range(stages)]
     depths = [
