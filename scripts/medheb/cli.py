@@ -351,8 +351,14 @@ def schema(
     from medheb.fetch.lock import Lock
     from medheb.fetch.plan import Plan
     from medheb.manifest.schema import drifted, regenerate
+    from medheb.models.check import ModelsCheck
 
-    outputs: dict[str, type[BaseModel]] = {"plan": Plan, "cluster_plan": ClusterPlan, "lock": Lock}
+    outputs: dict[str, type[BaseModel]] = {
+        "plan": Plan,
+        "cluster_plan": ClusterPlan,
+        "lock": Lock,
+        "models_check": ModelsCheck,
+    }
     differing = regenerate(root, outputs) if fix else drifted(root, outputs)
     for path in differing:
         typer.echo(f"{'rewritten' if fix else 'differs from the models'}: {path}")

@@ -223,6 +223,9 @@ def _free(folder: Path) -> int:
 
 def print_check(check: ModelsCheck, console: Console) -> None:
     """A table of the models, then a sentence for each that is not ready."""
+    if not check.models:
+        console.print("No model of this run has weights from the hub or in a folder of yours.")
+        return
     table = Table("model", "state", "weights", "licence", "download", "GPU memory", "self-test", box=None)
     for model in check.models:
         table.add_row(
