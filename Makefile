@@ -48,6 +48,7 @@ cluster: $(READY)  ## tests against a real Slurm started on this machine; needs 
 	$(BIN)/pytest -v tests/cluster
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
+	$(BIN)/python -m pip install --disable-pip-version-check -q -r envs/bench.txt
 	$(BIN)/python benchmarks/run.py
 
 report-example: $(READY)  ## a report of the full benchmark from generated scores, in results/report-example

@@ -114,6 +114,45 @@ def bench_inputs(config: Path) -> None:
     show("embed_inputs", distinct=distinct, all_mentions=everything, ratio=distinct / everything)
 
 
+def own_process(script: str, *arguments: object) -> dict[str, float]:
+    """Figures that a script of this folder prints as ``name=number`` in its last line."""
+    command = [sys.executable, str(Path(__file__).with_name(script)), *map(str, arguments)]
+    result = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    pairs = (pair.split("=") for pair in result.stdout.strip().splitlines()[-1].split())
+    return {name: float(number) for name, number in pairs}
+
+
+def bench_exact_top() -> None:
+    """Exact best five of 10,000 queries among 100,000 candidates, against the flat index of faiss."""
+    import exact_top
+
+    folder = WORK / "exact_top"
+    shutil.rmtree(folder, ignore_errors=True)
+    exact_top.make(folder)
+    ours, theirs = own_process("exact_top.py", "ours", folder), own_process("exact_top.py", "faiss", folder)
+    same = float((np.load(folder / "ours.npy") == np.load(folder / "faiss.npy")).mean())
+    show(
+        "exact_top",
+        seconds=ours["seconds"],
+        faiss_seconds=theirs["seconds"],
+        ratio=ours["seconds"] / theirs["seconds"],
+        cpu_ratio=ours["cpu_seconds"] / theirs["cpu_seconds"],
+        peak_mb=ours["peak_mb"],
+        faiss_peak_mb=theirs["peak_mb"],
+        same=same,
+    )
+
+
+def bench_evaluation() -> None:
+    """One evaluation with cached embeddings, start of Python and imports counted."""
+    folder = WORK / "evaluation"
+    shutil.rmtree(folder, ignore_errors=True)
+    subprocess.run(
+        [sys.executable, str(Path(__file__).with_name("evaluate_once.py")), "make", str(folder)], cwd=ROOT, check=True
+    )
+    show("evaluation", **own_process("evaluate_once.py", "evaluate", folder))
+
+
 def bench_ranking() -> None:
     """Ranks by counting, against sorting every pool, for 2,000 queries and 20,000 candidates of 384 values."""
     from medheb.evaluate.ranking import rank_global
@@ -136,6 +175,14 @@ def bench_ranking() -> None:
     if any(not result.above <= rank < result.above + result.tied for rank, result in zip(ranks, ranked, strict=True)):
         sys.exit("the two ways of ranking disagree")
     show("ranking", seconds=ours, sorting_seconds=plain, ratio=ours / plain)
+
+
+def show_batches() -> None:
+    """Inputs and padding of a realistic mix, a model that reads one stream and one with two towers."""
+    import embedding
+
+    for name, figures in embedding.bench_batches(WORK / "batches"):
+        show(name, **figures)
 
 
 def show_pictures() -> None:
@@ -167,6 +214,10 @@ def benches() -> dict[str, Callable[[], object]]:
         "audit": audit.bench_audit,
         "radiograph": radiograph.bench_radiograph,
         "ranking": bench_ranking,
+        "batches": show_batches,
+        "pipeline": lambda: show("pipeline", **own_process("embedding.py", WORK / "pipeline")),
+        "exact_top": bench_exact_top,
+        "evaluation": bench_evaluation,
         "xray": projection.bench_projection,
         "ct": lambda: show("ct_slices_and_xray", **slices.bench_slices(WORK / "slices")),
         "ct_largest": lambda: show("ct_largest", **slices.bench_largest(WORK / "largest")),

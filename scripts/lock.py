@@ -73,10 +73,10 @@ def conda_text(name: str) -> str:
 
 
 def main() -> None:
-    """Write the pin files; dev, hubs and models fit core and hold only what they add to it, validators stand alone."""
+    """Write the pin files; dev, hubs, models and bench hold what they add to core, validators stand alone."""
     core = frozen([ENVS / "core.in"])
     write("core", core)
-    for name in ("dev", "hubs", "models"):
+    for name in ("dev", "hubs", "models", "bench"):
         together = frozen([ENVS / "core.in", ENVS / f"{name}.in"], (ENVS / "core.txt",))
         write(name, [line for line in together if line not in core])
     write("validators", frozen([ENVS / "validators.in"]))

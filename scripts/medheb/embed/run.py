@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 
 from medheb.core.errors import MedhebError
@@ -22,7 +21,7 @@ from medheb.embed.receipt import Receipt, write_receipt
 from medheb.embed.shards import ShardWriter
 from medheb.embed.stopping import TERMINATED, StopRequest, stop_request
 from medheb.embed.store import Store
-from medheb.embed.workers import prepared_batches
+from medheb.embed.workers import PreparedBatches
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.models.base import Adapter, Encoder, ImageRef, Rendered
@@ -186,12 +185,12 @@ def _encode(
     options = job.run.config.embed
     images = sum(1 for batch in batches for part in batch.parts if part.images)
     workers = worker_count(options, job.device, threads, images)
-    encoder = _loaded(job)
     progress = Progress(
         job.model.id, sum(len(batch.keys) for batch in batches), sum(sum(batch.tokens) for batch in batches)
     )
     reader = ImageReader(job.run.layout.benchmark)
-    with closing(prepared_batches(job.adapter, reader, batches, workers)) as ready:
+    with PreparedBatches(job.adapter, reader, batches, workers) as ready:
+        encoder = _loaded(job)
         for batch, prepared in ready:
             if stop.asked:
                 return

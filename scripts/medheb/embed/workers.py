@@ -13,10 +13,12 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
 
 from medheb.core.errors import MedhebError
 from medheb.embed.plan import Batch
@@ -32,70 +34,78 @@ _adapter: Adapter | None = None
 _reader: ImageReader | None = None
 
 
-def prepared_batches(
-    adapter: Adapter, reader: ImageReader, batches: Sequence[Batch], workers: int
-) -> Generator[tuple[Batch, list[Prepared]]]:
-    """Batches in their order, each with its parts decoded and processed.
+class PreparedBatches:
+    """Batches in their order, each with its parts decoded and processed; a context, which ends its workers.
+
+    Workers start to decode when the context is entered, so that weights can be loaded meanwhile.
 
     Args:
         adapter: what prepares a part.
         reader: what reads its images.
         batches: in the order in which the network takes them.
         workers: processes; 0 prepares in this one.
-
-    Raises:
-        MedhebError: a part that cannot be prepared, or a worker that was killed.
     """
-    if not workers:
-        for batch in batches:
-            yield batch, [adapter.prepare(part, reader) for part in batch.parts]
-        return
-    with _pool(adapter, reader, workers) as pool:
-        waiting: deque[tuple[Batch, list[Future[list[Prepared]]]]] = deque()
-        upcoming = iter(batches)
-        exhausted = False
-        while waiting or not exhausted:
-            while not exhausted and (
-                len(waiting) < BATCHES_AHEAD or sum(len(turns) for _, turns in waiting) < TURNS_AHEAD * workers
-            ):
-                following = next(upcoming, None)
-                if following is None:
-                    exhausted = True
-                    break
-                turns = [pool.submit(_prepare, turn) for turn in _turns(following, workers)]
-                waiting.append((following, turns))
-            if waiting:
-                batch, turns = waiting.popleft()
-                try:
-                    prepared = [part for turn in turns for part in turn.result()]
-                except BrokenProcessPool as error:
-                    raise MedhebError(
-                        "a worker that decodes images",
-                        "was killed, most often because memory ran out",
-                        "Give the job more memory or set embed.workers lower, and run `medheb retry`",
-                    ) from error
-                yield batch, prepared
+
+    def __init__(self, adapter: Adapter, reader: ImageReader, batches: Sequence[Batch], workers: int) -> None:
+        self.adapter, self.reader, self.workers = adapter, reader, workers
+        self._upcoming = deque(batches)
+        self._waiting: deque[tuple[Batch, list[Future[list[Prepared]]]]] = deque()
+        self._pool: ProcessPoolExecutor | None = None
+
+    def __enter__(self) -> Self:
+        if self.workers and self._upcoming:
+            self._pool = ProcessPoolExecutor(
+                self.workers,
+                mp_context=multiprocessing.get_context("spawn"),
+                initializer=_start,
+                initargs=(self.adapter, self.reader, os.getpid()),
+            )
+            with _one_thread_each():
+                self._submit(self._pool)  # starts all workers
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def __iter__(self) -> Iterator[tuple[Batch, list[Prepared]]]:
+        """Each batch once.
+
+        Raises:
+            MedhebError: a part that cannot be prepared, or a worker that was killed.
+        """
+        while self._upcoming or self._waiting:
+            if self._pool is None:
+                batch = self._upcoming.popleft()
+                yield batch, [self.adapter.prepare(part, self.reader) for part in batch.parts]
+                continue
+            batch, turns = self._waiting.popleft()
+            try:
+                prepared = [part for turn in turns for part in turn.result()]
+                self._submit(self._pool)
+            except BrokenProcessPool as error:
+                raise MedhebError(
+                    "a worker that decodes images",
+                    "was killed, most often because memory ran out",
+                    "Give the job more memory or set embed.workers lower, and run `medheb retry`",
+                ) from error
+            yield batch, prepared
+
+    def _submit(self, pool: ProcessPoolExecutor) -> None:
+        """Hand out as many turns as may be ready ahead of the network."""
+        while self._upcoming and (
+            len(self._waiting) < BATCHES_AHEAD
+            or sum(len(turns) for _, turns in self._waiting) < TURNS_AHEAD * self.workers
+        ):
+            batch = self._upcoming.popleft()
+            self._waiting.append((batch, [pool.submit(_prepare, turn) for turn in _turns(batch, self.workers)]))
 
 
 def _turns(batch: Batch, workers: int) -> list[tuple[Rendered, ...]]:
     size = max(1, min(PARTS_A_TURN, len(batch.parts) // workers))
     return [batch.parts[start : start + size] for start in range(0, len(batch.parts), size)]
-
-
-@contextmanager
-def _pool(adapter: Adapter, reader: ImageReader, workers: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(
-        workers,
-        mp_context=multiprocessing.get_context("spawn"),
-        initializer=_start,
-        initargs=(adapter, reader, os.getpid()),
-    )
-    try:
-        with _one_thread_each():
-            pool.submit(_nothing)  # starts all workers
-        yield pool
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager
@@ -127,10 +137,6 @@ def _watch(parent: int) -> None:
     while os.getppid() == parent:
         time.sleep(WATCH_SECONDS)
     os._exit(1)
-
-
-def _nothing() -> None:
-    """Makes the pool start."""
 
 
 def _prepare(parts: Sequence[Rendered]) -> list[Prepared]:
