@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -42,7 +43,7 @@ class Rendered:
     side: str = ""
     images: tuple[ImageRef, ...] = ()
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of the content: text, instruction, side, modality and image bytes, never paths."""
         return json_digest(
