@@ -37,6 +37,16 @@ def test_everything_is_there_and_the_constant_model_scores_chance(finished: Path
         assert (table["tied"] == table["pool"]).all()
 
 
+def test_tasks_are_made_by_the_rules_and_their_quality_is_in_the_report(finished: Path) -> None:
+    report = finished / "results" / "report"
+    quality = pd.read_csv(report / "quality.csv").set_index("task")
+    assert set(quality.index) == {"Organ_cls", "Organ_i2i", "Codes_t2t"}
+    assert set(quality["task_index"]) == {"rebuilt"}
+    assert (quality["rows"] >= 10).all()
+    section = (report / "index.html").read_text().partition('<section id="quality"')[2].partition("</section>")[0]
+    assert all(task in section for task in quality.index)
+
+
 def test_a_second_run_has_nothing_to_do_and_embeds_nothing(run: Path) -> None:
     assert "Nothing to be done" in snakemake(run, "all").stderr
     receipt = run / "results" / "embeddings" / "random" / "person_x.json"
