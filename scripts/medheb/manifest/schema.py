@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel
 
 from medheb.core.files import write_text
+from medheb.manifest.cluster import Cluster
 from medheb.manifest.config import Config
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.graded import Graded
@@ -25,6 +26,7 @@ from medheb.manifest.task import Task
 
 SCHEMAS: dict[str, type[BaseModel]] = {
     "config": Config,
+    "cluster": Cluster,
     "dataset": Dataset,
     "task": Task,
     "index": ReleasedIndex,
