@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import make_scores as make
 import pytest
 
 from medheb.build.inventory import read_inventory, write_inventory
+from medheb.core.files import write_json
+from medheb.core.status import OK
 from medheb.index.measure import Measure
 from medheb.index.paths import Images
 from medheb.index.quality import Splits, read_quality, write_quality
 from medheb.index.records import read_records
+from medheb.index.train import Trained
 from medheb.manifest.load import Run
 from medheb.report.collect import collect
 from medheb.report.quality import index_quality, quality_table, shown_spread
@@ -80,6 +84,35 @@ def test_pictures_that_sources_share_are_listed(measured: Run) -> None:
     collect_report(measured)
     page = (measured.layout.report / "index.html").read_text(encoding="utf-8")
     assert f"{shared[0].first}, {shared[0].second}" in page
+
+
+def test_training_rows_that_show_a_test_are_listed_by_name(measured: Run) -> None:
+    layout, tasks = measured.layout, list(measured.tasks)
+    rows = [
+        Trained(
+            task=key, file=f"{key}.jsonl", status=OK, rows=7, overlaps={"groups": 2}, kept=True, listed=f"{key}.json"
+        )
+        for key in tasks[:2]
+    ] + [Trained(task=tasks[2], file="c.jsonl", status=OK, rows=3)]
+    write_json(layout.train_summary, [row.model_dump(mode="json") for row in rows])
+    for key in tasks[:2]:
+        listed = [{"row": f"{key}/picture_{number}", "shows": ["groups"]} for number in range(2)]
+        write_json(layout.train_data / f"{key}.json", {"task": key, "kept": True, "rows": listed})
+    closed = measured.tasks[tasks[1]].sources[0]
+    shown = {
+        name: entry.model_copy(update={"show_content": name != closed}) for name, entry in measured.datasets.items()
+    }
+    run = replace(measured, datasets=shown)
+    found = {overlap.trained.task: overlap.names for overlap in index_quality(collect(run)).overlaps}
+    named = (f"{tasks[0]}/picture_0", f"{tasks[0]}/picture_1")
+    assert found == {tasks[0]: named if closed not in run.tasks[tasks[0]].sources else (), tasks[1]: ()}
+    collect_report(run)
+    page = (layout.report / "index.html").read_text(encoding="utf-8")
+    assert "2 with groups of a test" in page
+    assert f"<code>Train_Data/{tasks[1]}.json</code>" in page
+    assert f"{tasks[1]}/picture_0" not in page
+    layout.train_summary.write_text('{"cut')
+    assert index_quality(collect(run)).overlaps == ()
 
 
 def test_a_spread_of_one_number_is_that_number() -> None:

@@ -9,8 +9,12 @@ import pandas as pd
 from medheb.core.errors import MedhebError
 from medheb.index.across import Shared, shared_pictures
 from medheb.index.quality import Quality, Spread, read_quality
+from medheb.index.train import Trained
+from medheb.manifest.base import read_json, validate
 from medheb.report.collect import Results
 from medheb.report.tables import tasks_in_order
+
+NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -22,11 +26,25 @@ class TaskQuality:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """Training rows of one task that show something of a test.
+
+    Args:
+        trained: what came of the training rows of the task.
+        names: of the rows, at most ``NAMED``; none where the terms of a source forbid to show them.
+    """
+
+    trained: Trained
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class IndexQuality:
     """What the page says of all tasks."""
 
     tasks: tuple[TaskQuality, ...]
     shared: tuple[Shared, ...]
+    overlaps: tuple[Overlap, ...] = ()
 
     @property
     def measured(self) -> list[Quality]:
@@ -36,7 +54,32 @@ class IndexQuality:
 
 def index_quality(results: Results) -> IndexQuality:
     """Quality of every task of the run, in the report's order, and the pictures that sources share."""
-    return IndexQuality(task_qualities(results), tuple(shared_pictures(results.run)))
+    return IndexQuality(task_qualities(results), tuple(shared_pictures(results.run)), _overlaps(results))
+
+
+def _overlaps(results: Results) -> tuple[Overlap, ...]:
+    """Of the training rows, if they were made (``snakemake train_data``): those that show something of a test."""
+    layout = results.run.layout
+    try:
+        listed = read_json(layout.train_summary, "Run `snakemake train_data`")
+        trained = [validate(Trained, row, layout.train_summary) for row in listed]
+    except (MedhebError, OSError, TypeError):
+        return ()
+    return tuple(
+        Overlap(entry, _names(results, entry))
+        for entry in trained
+        if entry.overlaps and entry.task in results.run.tasks
+    )
+
+
+def _names(results: Results, entry: Trained) -> tuple[str, ...]:
+    if entry.listed is None or not results.content_shown(entry.task):
+        return ()
+    try:
+        content = read_json(results.run.layout.train_data / entry.listed, "Run `snakemake train_data`")
+        return tuple(str(row["row"]) for row in content["rows"][:NAMED])
+    except (MedhebError, OSError, KeyError, TypeError):
+        return ()
 
 
 def task_qualities(results: Results) -> tuple[TaskQuality, ...]:
