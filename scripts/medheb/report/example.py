@@ -118,6 +118,9 @@ def _task_json(run: Run, task: Task, count: int) -> str:
         record: dict[str, Any] = {"qry_inst": task.qry_inst, "qry_text": "", "tgt_text": [""] * POOL}
         if task.family in {"text-image", "text-text", "region"}:
             record["qry_text"] = f"{words[0]}, query {row}"
+        elif task.form == "3d" and task.builder != "xray_to_ct":
+            asked = [names[(row + 5 + step) % POOL] for step in range(9)]
+            record |= {"qry_img_path": asked, "qry_modality": "video"}
         else:
             record |= {"qry_img_path": names[(row + 5) % POOL], "qry_modality": "image"}
         if task.family in {"image-label", "image-report", "vqa", "text-text"}:
