@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from toy_model import ToyAdapter, ToyEncoder
+from toy_model import DyingAdapter, ToyAdapter, ToyEncoder
 from toy_run import FOLDER, MODEL, embed, make_files, receipt, shards, store, toy_run
 
 from medheb.embed import run as job
@@ -189,6 +189,12 @@ def test_a_damaged_image_is_an_error_never_a_vector(run: Run, workers: int, dama
     assert len(store(run)) < 40 if shards(run) else True
     path.write_bytes(content)
     assert embed(broken, ToyAdapter(), ToyEncoder()).ok
+
+
+def test_a_killed_worker_is_a_reason(run: Run) -> None:
+    status = embed(toy_run(run.layout.benchmark.parent, **SMALL | {"workers": 1}), DyingAdapter(), ToyEncoder())
+    assert status.state == "failed"
+    assert "was killed, most often because memory ran out" in status.reason
 
 
 def test_damaged_shards_are_embedded_again(run: Run, clean: Run) -> None:

@@ -6,6 +6,7 @@ found out.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -100,3 +101,10 @@ def write_pictures(folder: Path, sizes: Sequence[tuple[int, int]]) -> list[Image
         Image.fromarray(rng.integers(0, 255, (height, width), dtype=np.uint8)).save(path)
         refs.append(ImageRef(path.name, sha256_bytes(path.read_bytes())))
     return refs
+
+
+class DyingAdapter(ToyAdapter):
+    """Takes its worker down, as a kernel does that runs out of memory."""
+
+    def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
+        os._exit(9)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from medheb.evaluate.score import TOP
 from medheb.models.base import Vectors
 
-BLOCK_BYTES = 100_000_000  # of scores that are held at once
+BLOCK_BYTES = 160_000_000  # of scores that are held at once
 WORTH_TORCH = 10**11  # multiplications; below, importing torch takes longer than it saves
 Scores = NDArray[np.float32]
 
