@@ -66,7 +66,7 @@ def test_unusable_vector_is_a_reason_and_loses_nothing(
     summary = (workspace.layout.report / "summary.json").read_text()
     assert what in summary
 
-    monkeypatch.setattr(embed, "load_encoder", lambda *_: RandomEncoder(64))
+    monkeypatch.setattr(embed, "load_encoder", lambda *_: RandomEncoder(8))
     assert embed.embed_inputs(workspace, "random", "person_x").ok
     receipt = json.loads(workspace.layout.embedded("random", "person_x").read_text())
     assert receipt["computed"] == receipt["inputs"] - kept
