@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from medheb.cluster.doctor import diagnose_cluster, probes, requests
+from medheb.cluster.doctor import TOOLS, diagnose_cluster, probes, requests
 from medheb.cluster.limits import gpus_of, hours_of
 from medheb.cluster.probe import findings
 from medheb.cluster.refusals import UNCLEAR, meaning_of, place_of
@@ -168,3 +168,33 @@ def test_a_probe_tells_what_was_granted(monkeypatch: pytest.MonkeyPatch) -> None
     found = findings()
     assert (found["granted"], found["node"]) == ("1", "gpu7")
     assert json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "found"),
+    [
+        ("squeue", "MinJobAge = 300 sec", ""),
+        ("squeue", "MinJobAge = 30 sec", "forgets finished jobs after 30 seconds"),
+        ("sacct", "AccountingStorageType = accounting_storage/slurmdbd", ""),
+        ("sacct", "AccountingStorageType = accounting_storage/none", "keeps no accounts"),
+    ],
+)
+def test_how_jobs_are_followed_must_suit_the_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: str, said: str, found: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in TOOLS:
+        command = folder / tool
+        command.write_text(f"#!/bin/sh\necho '{said}'\n" if tool == "scontrol" else "#!/bin/sh\nexit 1\n")
+        command.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    description = tmp_path / "cluster.yaml"
+    description.write_text(f"account: null\nstatus: {status}\n")
+    run = load_run(load_config([Path("config/config.yaml")]))
+    (check,) = [one for one in diagnose_cluster(run, description).checks if one.about == "status"]
+    assert check.ok == (not found)
+    assert found in check.found
+    if found:
+        assert check.remedy.startswith(f"{description} line 2 (status): set ")

@@ -129,4 +129,5 @@ def call_slurm(command: list[str]) -> subprocess.CompletedProcess[str]:
 
 def _last_line(result: subprocess.CompletedProcess[str]) -> str:
     lines = (result.stderr or result.stdout).strip().splitlines()
+    lines = [line for line in lines if not line.startswith("Try ")]  # ... "sbatch --help" for more information
     return lines[-1] if lines else f"exit code {result.returncode}"
