@@ -101,7 +101,7 @@ def test_the_shared_environment_installs_the_pins() -> None:
 
 
 def test_every_pin_file_belongs_to_an_environment() -> None:
-    assert {path.stem for path in ENVS.glob("*.txt")} == {*WORKFLOW, "dev", "deepdrr", "validators"}
+    assert {path.stem for path in ENVS.glob("*.txt")} == {*WORKFLOW, "dev", "deepdrr", "validators", "bench"}
 
 
 def test_this_environment_has_the_pinned_versions() -> None:
