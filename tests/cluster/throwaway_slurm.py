@@ -23,6 +23,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import psutil
+
 # The jobstep plugin of Snakemake drops SLURM_CONF from its environment: only this place reaches it.
 ETC = Path("/etc/slurm")
 OURS = "# made by tests/cluster/throwaway_slurm.py"
@@ -142,6 +144,7 @@ class Cluster:
         self.host = socket.gethostname().split(".")[0]
         self.accounting = all(_tool(tool) for tool in DATABASE)
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.others = _processes()
 
     def start(self) -> None:
         """Start everything and wait until all nodes are idle.
@@ -194,7 +197,11 @@ class Cluster:
             process.wait()
 
     def stop(self) -> None:
-        """Cancel all jobs and end everything, in the reverse order."""
+        """Cancel all jobs and end everything, in the reverse order.
+
+        Raises:
+            RuntimeError: a process of Slurm is left.
+        """
         if "slurmctld" in self.daemons:
             call("scancel", "-u", "root", check=False)
             self.quiet(10)
@@ -203,6 +210,13 @@ class Cluster:
         for name in ("slurm.conf", "gres.conf", "slurmdbd.conf"):
             if (ETC / name).exists() and (ETC / name).read_text().startswith(OURS):
                 (ETC / name).unlink()
+        end = time.monotonic() + 20
+        while left := [
+            process for process in psutil.process_iter(["name"]) if process.info["name"].startswith("slurm")
+        ]:
+            if time.monotonic() > end:
+                raise RuntimeError(f"processes are left: {left}")
+            time.sleep(0.2)
 
     def quiet(self, seconds: float) -> bool:
         """Wait until no job is left. False if some are."""
@@ -254,10 +268,8 @@ class Cluster:
 
     def _database(self) -> None:
         data = self.folder / "mysql"
-        data.mkdir(mode=0o750)
-        shutil.chown(data, "mysql", "mysql")
-        (self.folder / "log" / "mariadbd.log").touch()
-        plain = ("--no-defaults", f"--datadir={data}", "--user=mysql")
+        data.mkdir(mode=0o700)
+        plain = ("--no-defaults", f"--datadir={data}", "--user=root")
         call("mariadb-install-db", *plain, "--skip-test-db", "--auth-root-authentication-method=socket")
         self._daemon(
             "mariadbd", "mariadbd", *plain, f"--socket={data}/socket", f"--pid-file={data}/pid", "--skip-networking",
@@ -311,6 +323,8 @@ def running() -> Iterator[Cluster]:
     with ExitStack() as stack:
         lock = stack.enter_context(LOCK.open("w"))
         fcntl.flock(lock, fcntl.LOCK_EX)
+        # `timeout` and CI end a process by SIGTERM, which by itself would leave jobs behind
+        stack.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _interrupt))
         # /run and /tmp are local; paths of sockets must be short
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="slurm-", ignore_cleanup_errors=True)))
         folder.chmod(0o755)
@@ -320,8 +334,16 @@ def running() -> Iterator[Cluster]:
         yield cluster
 
 
+def _processes() -> set[psutil.Process]:
+    return {process for process in psutil.process_iter(["name"]) if process.info["name"].startswith("slurm")}
+
+
 def _tool(name: str) -> str | None:
     return shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def _end_with_parent() -> None:
