@@ -248,7 +248,7 @@ def test_scans_that_the_table_lists_and_the_copy_lacks(ct: Path) -> None:
     table = "VolumeName,Rows\nvalid_1_a_1.nii.gz,512\nvalid_9_a_1.nii.gz,512\nvalid_9_a_2.nii.gz,512\n"
     (ct / "dataset" / "metadata" / "validation_metadata.csv").write_text(table)
     (fault,) = faults(built(ct, "release"))
-    assert "valid_9_a_1.nii.gz: is missing, though the table of volumes lists it" in fault
+    assert "valid_fixed/valid_9/valid_9_a/valid_9_a_1.nii.gz: is missing, though the table of volumes" in fault
 
 
 def test_a_damaged_table_of_labels_is_named_once(ct: Path) -> None:

@@ -128,11 +128,16 @@ def _scans(split: str, folder: Path, listed: Sequence[str]) -> list[Unit]:
     missing = "is missing, though the table of volumes lists it"
     remedy = "Complete the copy; the other scans are built"
     units += [
-        Unit(f"{split} {name}", Fault(os.fspath(folder / f"{name}{FIRST}{SUFFIX}"), missing, remedy))
+        Unit(f"{split} {name}", Fault(os.fspath(_place(folder, name)), missing, remedy))
         for name in listed
         if name not in scans
     ]
     return units
+
+
+def _place(folder: Path, scan: str) -> Path:
+    """Where the first reconstruction of a scan belongs: ``valid_8/valid_8_a/valid_8_a_1.nii.gz`` of ``valid_8_a``."""
+    return folder / scan.rpartition("_")[0] / scan / f"{scan}{FIRST}{SUFFIX}"
 
 
 def _listed_scans(table: Path) -> list[str]:
