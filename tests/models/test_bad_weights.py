@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from harness import STREAMS, TOWERS, Tiny, settings_for
+from harness import REFS, STREAMS, TOWERS, Tiny, settings_for
 from safetensors.torch import load_file, save_file
 
 from medheb.core.errors import MedhebError
@@ -89,6 +89,14 @@ def test_the_head_that_writes_words_may_be_there(copied: Callable[[str], Path], 
     assert model.vector("liver") == pytest.approx(tiny("qwen3vl").vector("liver"), abs=1e-6)
 
 
+def test_counters_of_older_checkpoints_may_be_there(copied: Callable[[str], Path], tiny: Callable[[str], Tiny]) -> None:
+    folder = copied("siglip")
+    counted = {"text_model.embeddings.position_ids": torch.arange(64)[None]}
+    change(folder, lambda tensors: tensors.update(counted))
+    model = Tiny(settings_for("siglip"), folder)
+    assert model.vector("liver") == pytest.approx(tiny("siglip").vector("liver"), abs=1e-6)
+
+
 def test_weights_of_another_shape_are_refused(copied: Callable[[str], Path]) -> None:
     folder = copied("siglip")
     change(folder, lambda tensors: tensors.update({"logit_bias": torch.ones(7)}))
@@ -139,3 +147,37 @@ def test_code_beside_the_weights_is_never_run(copied: Callable[[str], Path], tin
     (folder / "config.json").write_text(json.dumps(settings))
     model = Tiny(settings_for("qwen3vl"), folder)
     assert model.vector("liver") == pytest.approx(tiny("qwen3vl").vector("liver"), abs=1e-6)
+
+
+def old_qwen2(name: str) -> str:
+    return name.replace("language_model.", "model.", 1) if name.startswith("language_model.") else name
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [("vlm2vec", old_qwen2), ("qwen3vl", lambda name: f"model.{name}")],
+    ids=["vlm2vec", "qwen3vl"],
+)
+def test_checkpoints_as_the_hub_has_them_are_read(
+    copied: Callable[[str], Path], tiny: Callable[[str], Tiny], name: str, published: Callable[[str], str]
+) -> None:
+    """Saved with a head that writes words, under the names of their time; Qwen2-VL with a flat configuration."""
+    folder = copied(name)
+    path = folder / "model.safetensors"
+    tensors = {published(key): values.clone() for key, values in load_file(path).items()}
+    save_file({**tensors, "lm_head.weight": torch.zeros(264, 32)}, path, metadata={"format": "pt"})
+    settings = json.loads((folder / "config.json").read_text())
+    settings["architectures"] = [settings["architectures"][0].replace("Model", "ForConditionalGeneration")]
+    if name == "vlm2vec":
+        inner = settings.pop("text_config")
+        rope = inner.pop("rope_parameters")
+        inner |= {
+            "rope_theta": rope["rope_theta"],
+            "rope_scaling": {"type": "mrope", "mrope_section": rope["mrope_section"]},
+        }
+        inner.pop("model_type")
+        settings = {**inner, **settings}
+    (folder / "config.json").write_text(json.dumps(settings))
+    model = Tiny(settings_for(name), folder)
+    for images in (REFS[:1], REFS[:4]):
+        assert model.vector("liver", images) == pytest.approx(tiny(name).vector("liver", images), abs=1e-6)

@@ -16,6 +16,8 @@ if TYPE_CHECKING:  # torch and transformers take seconds to import; adapters and
     from medheb.models.devices import Placement
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".msgpack", ".h5")
+# Older checkpoints hold these; a network counts them out by itself.
+COUNTERS = ("position_ids", "rotary_emb.inv_freq")
 CONVERT = "Convert it once to safetensors, as docs/models.md shows, and take the old file away"
 FETCH_AGAIN = "Fetch the model again: `medheb retry`, then the workflow"
 
@@ -118,7 +120,8 @@ def require_all_used(folder: Path, info: dict[str, Any], spare: Sequence[str] = 
     Raises:
         MedhebError: parameters without a tensor, tensors of another shape, or tensors without a parameter.
     """
-    unexpected = sorted(name for name in info["unexpected_keys"] if not name.startswith(tuple(spare)))
+    found = [name for name in info["unexpected_keys"] if not name.startswith(tuple(spare))]
+    unexpected = sorted(name for name in found if not name.endswith(COUNTERS))
     mismatched = sorted(str(entry[0] if isinstance(entry, tuple) else entry) for entry in info["mismatched_keys"])
     for names, what in (
         (sorted(info["missing_keys"]), "parameters have no weights"),
