@@ -327,6 +327,10 @@ class Plan:
         shards = [Shard(number, count) for number in range(count)] if count > 1 else []
         return [str(self.run.layout.embedded_shard(model, group, shard)) for shard in shards]
 
+    def gathered_inputs(self, model: str, group: str) -> list[str]:
+        """All that a group's receipt is made of."""
+        return [*self.embed_inputs(model, group), *self.embed_receipts(model, group)]
+
     def gather_option(self, model: str, group: str) -> str:
         """How `medheb embed` is told that shards did its work."""
         count = self.embed_shards(model, group)

@@ -30,8 +30,7 @@ rule fit_bridge:
 rule embed_inputs:
     """Embed what the store lacks of the tasks that draw on the same sources, or gather what its shards embedded."""
     input:
-        lambda wildcards: PLAN.embed_inputs(wildcards.model, wildcards.group),
-        shards=lambda wildcards: PLAN.embed_receipts(wildcards.model, wildcards.group),
+        lambda wildcards: PLAN.gathered_inputs(wildcards.model, wildcards.group),
     output:
         f"{RESULTS}/embeddings/{{model}}/{{group}}.json",
     log:

@@ -48,8 +48,11 @@ def build_shards(run: Run, dataset: str) -> int:
 
 def embed_shards(run: Run, model: str, group: str) -> int:
     """Number of jobs that embed a group of tasks; one where the model's speed is unknown."""
-    seconds = gpu_seconds(run.models[model], amounts(run, group, towers=has_towers(run.models[model])))
-    return max(1, math.ceil((seconds or 0) / 60 / run.config.embed.job_minutes))
+    entry = run.models[model]
+    if entry.facts.gpu_seconds is None:
+        return 1
+    seconds = gpu_seconds(entry, amounts(run, group, towers=has_towers(entry))) or 0
+    return max(1, math.ceil(seconds / 60 / run.config.embed.job_minutes))
 
 
 def gpu_seconds(model: Model, wanted: Amounts) -> float | None:
