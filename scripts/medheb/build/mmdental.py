@@ -155,8 +155,7 @@ def _write_planes(source: Source, case: str, path: Path, out: Output) -> None:
     indices = {axis: middle_indices(lengths[axis], PLANES) for axis in VIEWS.values()}
     foreground = Foreground(nonzero)
     planes = body_planes(volume, turn, indices, foreground.add)
-    grey = widened_range(foreground, LOWER, UPPER, WIDER)
-    low, high = float(grey.low), float(grey.high)
+    low, high = widened_range(foreground, LOWER, UPPER, WIDER)
     facts: dict[str, Fact] = {
         "kind": "slice",
         "case": case,

@@ -132,16 +132,19 @@ def foreground_of(planes: Iterable[Array], keep: Keep = positive) -> Foreground:
     return foreground
 
 
-def widened_range(foreground: Foreground, lower: float, upper: float, factor: float) -> GreyRange:
+def widened_range(foreground: Foreground, lower: float, upper: float, factor: float) -> tuple[float, float]:
     """Range between two percentiles with its upper end moved out by ``factor``; never empty.
 
-    Without a range of values the upper end is the lower one plus 1, before it is moved.
+    Without a range of values the upper end is the lower one plus 1, before it is moved. It is moved in float64, as
+    published: in float32 an end of 232 can become 232.00002, and voxels that are 85 after scaling become 84.
     """
     grey = foreground.grey_range(lower, upper)
-    if grey is None:
-        low = foreground.percentiles(0)[0] if foreground.size else np.float32(0)
-        grey = GreyRange(low, np.float32(low + np.float32(1)))
-    return GreyRange(grey.low, np.float32(grey.low + (grey.high - grey.low) * np.float32(factor)))
+    if grey:
+        low, high = float(grey.low), float(grey.high)
+    else:
+        low = float(foreground.percentiles(0)[0]) if foreground.size else 0.0
+        high = low + 1
+    return low, low + (high - low) * factor
 
 
 def normalised(plane: Array, grey: GreyRange | None) -> Picture:
