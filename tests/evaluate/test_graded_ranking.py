@@ -80,7 +80,9 @@ def test_ties_within_one_gain_are_no_ties_that_matter() -> None:
     scores = np.array([0.9, 0.5, 0.5], dtype=np.float32)
     assert not rank_graded(scores, np.array([1.0, 0.0, 0.0]), 1.0, 1e-6).tied
     assert rank_graded(scores, np.array([1.0, 0.5, 0.0]), 1.0, 1e-6).tied
-    assert [len(group) for group in tie_groups(scores, 1e-6)] == [1, 2]
+    assert [len(group) for group in tie_groups(scores, 1e-6, 10)] == [1, 2]
+    assert [len(group) for group in tie_groups(scores, 1e-6, 1)] == [1], "what cannot be among the first is left out"
+    assert [len(group) for group in tie_groups(scores[1:], 1e-6, 1)] == [2], "a group that reaches in is whole"
 
 
 @pytest.mark.parametrize(

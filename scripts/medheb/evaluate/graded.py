@@ -164,6 +164,11 @@ def rank_task(
         raise MedhebError(f"task {task.task}", "has no query of a class that its relation asks for", "Mend graded.yaml")
     pools = build_pools(rendered.candidates, run.protocol.candidate_identity)
     offered = [classes(records[record].candidates[place]) for record, place in pools.origin]
+    # What each candidate of the task is worth for each class that is asked for.
+    worth = {
+        names: np.array([gain(names, other) for other in offered], dtype=np.float64)
+        for names in dict.fromkeys(asked[row] for row in rows)
+    }
     everything = list(range(len(pools.distinct)))
     queries = input_vectors(store, adapter, [rendered.queries[row] for row in rows])
     vectors = input_vectors(store, adapter, pools.distinct)
@@ -172,9 +177,9 @@ def rank_task(
     found: list[RankedRow] = []
     for row, query in zip(rows, queries, strict=True):
         members = everything if task.pool == "global" else pools.members[row]
-        gains = np.array([gain(asked[row], offered[place]) for place in members], dtype=np.float64)
         try:
-            rank = rank_graded(vectors[members] @ query, gains, full, run.protocol.tie_tolerance)
+            scores = vectors[members] @ query
+            rank = rank_graded(scores, worth[asked[row]][members], full, run.protocol.tie_tolerance)
         except ValueError as error:
             raise MedhebError(
                 f"task {task.task}",

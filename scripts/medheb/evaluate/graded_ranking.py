@@ -48,11 +48,11 @@ def rank_graded(scores: NDArray[np.float32], gains: Gains, full: float, toleranc
         raise ValueError("a score is not finite")
     if not (gains > 0).any():
         raise ValueError("no candidate of the pool has a gain")
-    groups = tie_groups(scores, tolerance)
+    most = max(CUTOFFS.values())
+    groups = tie_groups(scores, tolerance, most)
     # Within a group of ties the worst order has the least gains first.
     against = [gains[group][np.argsort(gains[group], kind="stable")] for group in groups]
     alone = [one for group in against for one in np.split(group, len(group))]
-    most = max(CUTOFFS.values())
     return GradedRank(
         pool=len(scores),
         tied=any(len(group) > 1 and np.ptp(gains[group]) > 0 for group in groups),
@@ -62,21 +62,23 @@ def rank_graded(scores: NDArray[np.float32], gains: Gains, full: float, toleranc
     )
 
 
-def tie_groups(scores: NDArray[np.float32], tolerance: float) -> list[NDArray[np.int64]]:
-    """Positions of the candidates, best first, those of equal score together."""
+def tie_groups(scores: NDArray[np.float32], tolerance: float, most: int) -> list[NDArray[np.int64]]:
+    """Positions of the candidates that can be among the first ``most``, best first, those of equal score together."""
     order = np.argsort(-scores, kind="stable")
-    steps = -np.diff(scores[order].astype(np.float64))
-    return [np.asarray(group) for group in np.split(order, np.flatnonzero(steps > tolerance) + 1)]
+    starts = np.flatnonzero(-np.diff(scores[order].astype(np.float64)) > tolerance) + 1
+    beyond = starts[starts >= most]
+    end = int(beyond[0]) if len(beyond) else len(order)
+    return [np.asarray(group) for group in np.split(order[:end], starts[starts < end])]
 
 
 def _values(groups: list[Gains], gains: Gains, full: float) -> dict[str, float]:
-    best = np.sort(gains)[::-1]
+    best = [np.array([gain]) for gain in np.sort(gains)[::-1][: max(CUTOFFS.values())]]
     found: dict[str, float] = {}
     for metric, cutoff in CUTOFFS.items():
         if metric.startswith("hit"):
             found[metric] = _hit(groups, cutoff, full)
         else:
-            found[metric] = _dcg(groups, cutoff) / _dcg(list(np.split(best, len(best)))[:cutoff], cutoff)
+            found[metric] = _dcg(groups, cutoff) / _dcg(best, cutoff)
     return found
 
 
