@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from medheb.cluster.plan import ClusterPlan, job_counts, make_cluster_plan
 from medheb.cluster.sizes import Amounts, amounts, build_shards, embed_shards, gpu_seconds
@@ -112,3 +113,11 @@ def test_the_plan_says_where_jobs_run_and_what_is_unknown(run: Run) -> None:
     inputs = work["slow"].pictures + work["slow"].volumes + work["slow"].texts
     assert work["slow"].store_bytes == inputs * 1000 * 4
     assert ClusterPlan.model_validate_json(plan.model_dump_json()) == plan
+
+
+def test_no_default_resource_looks_at_inputs() -> None:
+    """Snakemake's own default of disk_mb reads the size of every input: half of a dry run, and of each job's start."""
+    profile = yaml.safe_load((ROOT / "slurm" / "config.yaml").read_text())
+    assert isinstance(profile["default-resources"]["disk_mb"], int)
+    for resources in [profile["default-resources"], *profile["set-resources"].values()]:
+        assert not any("input" in str(value) for value in resources.values())
