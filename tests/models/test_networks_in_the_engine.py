@@ -84,6 +84,16 @@ def test_worker_processes_give_the_same_store(checkpoint: Checkpoint, tmp_path: 
     assert digests[0] == digests[1]
 
 
+def test_weights_that_are_not_there_block_the_cell_with_their_reason(tmp_path: Path) -> None:
+    run = run_with(tmp_path, "siglip", tmp_path / "nowhere")
+    make_files(run, 4)
+    blocked = fetch_model(run, "tiny")
+    assert blocked.state == "blocked"
+    assert embed_inputs(run, "tiny", "toy", 1) == blocked
+    assert evaluate_task(run, "tiny", "toy_i2i") == blocked
+    assert read_score(run.layout.score("tiny", "toy_i2i")).status == blocked
+
+
 def test_weights_that_change_under_a_run_stop_it(checkpoint: Checkpoint, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(checkpoint("siglip"), tmp_path / "weights"))
     run = run_with(tmp_path, "siglip", folder)

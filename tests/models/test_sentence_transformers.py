@@ -1,5 +1,6 @@
 """Any model of the library sentence-transformers, on a tiny one that the test builds."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -88,6 +89,19 @@ def test_pickled_weights_are_refused(folder: Path, tmp_path: Path) -> None:
     torch.save(load_file(path), copy / "pytorch_model.bin")
     path.unlink()
     with pytest.raises(MedhebError, match=r"pytorch_model.bin: is a pickle"):
+        Tiny(settings_for("sentence_transformers"), copy)
+
+
+def test_modules_of_other_packages_are_not_imported(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "copy"))
+    modules = json.loads((copy / "modules.json").read_text())
+    modules[1]["type"] = "antigravity.Module"
+    (copy / "modules.json").write_text(json.dumps(modules))
+    with pytest.raises(MedhebError, match=r"names antigravity.Module, a class of another package"):
+        Tiny(settings_for("sentence_transformers"), copy)
+    assert "antigravity" not in sys.modules
+    (copy / "modules.json").unlink()
+    with pytest.raises(MedhebError, match="is no list of modules of sentence-transformers"):
         Tiny(settings_for("sentence_transformers"), copy)
 
 

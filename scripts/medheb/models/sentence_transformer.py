@@ -6,6 +6,7 @@ For the benchmark's own ten models use their adapters: through the library some 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,27 @@ class SentenceTransformerInputs(Checkpoint):
         return Prepared({"text": text}, max(1, len(part.text) // CHARACTERS_A_TOKEN))
 
 
+def _require_own_modules(folder: Path) -> None:
+    """Refuse a model that names classes of other packages: the library would import whatever stands there.
+
+    Raises:
+        MedhebError: such a class, or no list of modules.
+    """
+    path = folder / "modules.json"
+    try:
+        modules = json.loads(path.read_text(encoding="utf-8"))
+        types = [str(module["type"]) for module in modules]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise MedhebError(
+            path, "is no list of modules of sentence-transformers", "Save the model with the library"
+        ) from error
+    for name in types:
+        if not name.startswith("sentence_transformers."):
+            raise MedhebError(
+                path, f"names {name}, a class of another package", "Only the library's own modules are loaded"
+            )
+
+
 class SentenceTransformerEncoder:
     """A model of the library with its weights."""
 
@@ -84,6 +106,7 @@ class SentenceTransformerEncoder:
         from medheb.models.devices import place
 
         placement = place(settings.dtype, settings.attention, device)
+        _require_own_modules(folder)
         for path in sorted(folder.rglob("*.bin")):
             if not (path.parent / "model.safetensors").exists():
                 require_safetensors(path.parent)
