@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
 from medheb.audit.judge import Verdicts
-from medheb.audit.origin import archive_digests
+from medheb.audit.origin import archives_agree
 from medheb.audit.privacy import may_show
+from medheb.audit.provenance import Provenance, provenance_path, read_provenance
 from medheb.audit.roots import shown_index, summary_of
 from medheb.audit.schema import (
     SECTION_LEVELS,
     Roots,
     SourceRecord,
+    environment_path,
     index_sums_path,
     overall_roots,
     record_path,
@@ -22,7 +25,7 @@ from medheb.audit.schema import (
     sums_path,
 )
 from medheb.audit.tree import inventory_name, something_at
-from medheb.audit.verdicts import Verdict
+from medheb.audit.verdicts import Level, Verdict
 from medheb.build.inventory import files_of, read_header
 from medheb.core.digests import merkle_root, sha256sums
 from medheb.core.errors import MedhebError
@@ -50,6 +53,7 @@ def judge_record(run: Run, roots: Roots, records: Mapping[str, SourceRecord], so
     verdicts[roots_path(run.layout).name] = _judge_roots(roots)
     if source is None:
         verdicts[index_sums_path(run.layout).name] = _judge_index_sums(run, roots)
+        verdicts |= _judge_descriptions(run, roots)
         for dataset in roots.sources.keys() - run.datasets.keys():
             verdicts[dataset] = ("EXTRA", "is recorded but not part of this configuration; its files were not checked")
     return verdicts
@@ -69,13 +73,17 @@ def _judge_source_record(run: Run, roots: Roots, record: SourceRecord) -> tuple[
     if record.withheld == may_show(run, [dataset]):
         return "MISMATCH", "the manifest's show_content was changed after recording"
     if record.state == "built":
+        recipe = run.datasets[dataset].recipe
+        if (recipe.name, recipe.version) != (record.recipe, record.recipe_version):
+            made = f"{record.recipe} {record.recipe_version}"
+            return "MISMATCH", f"the manifest names recipe {recipe.name} {recipe.version}, it was built with {made}"
         try:
-            archives = archive_digests(run, dataset)
+            agree = archives_agree(run, dataset, record.archives, record.roots.get("L0"))
         except MedhebError as error:
             return "MISMATCH", error.fault
         except OSError as error:
             return "UNREADABLE", f"what fetch left behind cannot be read: {error.strerror}"
-        if merkle_root(archives) != record.roots.get("L0"):
+        if not agree:
             return "MISMATCH", "the manifest pins other archives than were recorded (L0)"
     return "IDENTICAL", ""
 
@@ -109,6 +117,34 @@ def _judge_roots(roots: Roots) -> tuple[Verdict, str]:
         if roots.overall.get(level) != root:
             return "MISMATCH", f"the overall {level} root is not that of the roots above it: edited after recording"
     return "IDENTICAL", ""
+
+
+def _judge_descriptions(run: Run, roots: Roots) -> Verdicts:
+    """Verdicts over ``provenance.json``, whose digests must be those of the roots, and ``environment.json``."""
+    verdicts: Verdicts = {}
+    for path in (provenance_path(run.layout), environment_path(run.layout)):
+        if not something_at(path):
+            continue
+        try:
+            contradicts = path == provenance_path(run.layout) and not _states_the_roots(read_provenance(path), roots)
+            if path == environment_path(run.layout) and not isinstance(json.loads(path.read_bytes()), dict):
+                raise ValueError("not an object")
+        except (MedhebError, OSError, ValueError, RecursionError):
+            verdicts[path.name] = ("UNREADABLE", "is damaged or of another version; record again: snakemake audit")
+            continue
+        verdicts[path.name] = ("MISMATCH", "states other digests than roots.json") if contradicts else ("IDENTICAL", "")
+    return verdicts
+
+
+def _states_the_roots(provenance: Provenance, roots: Roots) -> bool:
+    stated: dict[str, dict[Level, str]] = {}
+    for name, source in roots.sources.items():
+        stated[f"archives/{name}"] = {level: root for level, root in source.roots.items() if level == "L0"}
+        stated[f"source/{name}"] = {level: root for level, root in source.roots.items() if level != "L0"}
+    for kind, section in (("index", roots.index), ("scores", roots.scores), ("embeddings", roots.embeddings)):
+        stated |= {f"{kind}/{name}": dict(entry.digests) for name, entry in section.entries.items()}
+    made = provenance.artefacts
+    return all(name in made and made[name].digests == digests for name, digests in stated.items())
 
 
 def _inventory_contradicts(run: Run, record: SourceRecord) -> bool:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
+
 from medheb.audit.tree import something_at
+from medheb.core.digests import merkle_root
 from medheb.core.errors import MedhebError
 from medheb.fetch.complete import read_complete
 from medheb.fetch.listing import open_ended
@@ -21,7 +25,7 @@ def archive_digests(run: Run, dataset: str) -> dict[str, str]:
         MedhebError: the marker is damaged, or names another archive than the manifest.
     """
     pinned = {file.path: file.sha256 or UNKNOWN for file in run.datasets[dataset].files}
-    marker = run.layout.source_files(dataset).with_name("COMPLETE.json")
+    marker = _marker(run, dataset)
     if not something_at(marker):
         return pinned
     manifest = run.datasets[dataset]
@@ -39,3 +43,39 @@ def archive_digests(run: Run, dataset: str) -> dict[str, str]:
             )
         found[archive.path] = seen
     return found
+
+
+def archives_agree(run: Run, dataset: str, recorded: Mapping[str, str], root: str | None) -> bool:
+    """True unless the manifest, or what fetch left behind, speaks against the recorded archives.
+
+    Without the marker of fetch a digest that the manifest does not pin cannot be held against anything: a copy of a
+    benchmark is audited where nothing was ever fetched.
+
+    Args:
+        run: the manifests.
+        dataset: a source that was built.
+        recorded: its recorded archives; empty where they are withheld.
+        root: its recorded L0 root.
+
+    Raises:
+        MedhebError: the marker is damaged, or names another archive than the manifest.
+        OSError: the marker cannot be read.
+    """
+    found = archive_digests(run, dataset)
+    if merkle_root(found) == root:
+        return True
+    manifest = run.datasets[dataset]
+    if something_at(_marker(run, dataset)):
+        return False
+    if not recorded:
+        # By the root alone: it says something only if the manifest pins each digest, and no other would do.
+        certain = all(file.sha256 and not file.accepted for file in manifest.files)
+        return not certain or open_ended(manifest)
+    allowed = {file.path: {file.sha256, *(other.sha256 for other in file.accepted)} for file in manifest.files}
+    if allowed.keys() - recorded.keys() or (recorded.keys() - allowed.keys() and not open_ended(manifest)):
+        return False
+    return all(None in allowed[path] or recorded[path] in allowed[path] for path in allowed)
+
+
+def _marker(run: Run, dataset: str) -> Path:
+    return run.layout.source_files(dataset).with_name("COMPLETE.json")
