@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 from by_definition import value_of
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,13 +43,10 @@ def test_top_positions_are_those_of_a_stable_sort(scores: list[float]) -> None:
     assert top_positions(values).tolist() == np.argsort(-values, kind="stable")[:10].tolist()
 
 
-@given(
-    scores=st.lists(st.sampled_from([0.1, 0.2, 0.3, 0.4]), min_size=11, max_size=60),
-)
-def test_a_known_least_score_changes_nothing(scores: list[float]) -> None:
-    values = np.array(scores, dtype=np.float32)
-    least = float(np.sort(values)[-10])
-    assert top_positions(values, least).tolist() == top_positions(values).tolist()
+@given(seed=st.integers(0, 1000), distinct=st.sampled_from([2, 30, 10**6]), size=st.integers(640, 2000))
+def test_top_positions_of_large_pools_are_those_of_a_stable_sort(seed: int, distinct: int, size: int) -> None:
+    values = np.random.default_rng(seed).integers(0, distinct, size).astype(np.float32)
+    assert top_positions(values).tolist() == np.argsort(-values, kind="stable")[:10].tolist()
 
 
 @pytest.mark.parametrize(("bad", "words"), [(np.nan, "not finite"), (np.inf, "not finite"), (0.0, "of length zero")])
@@ -108,25 +106,35 @@ def clumped() -> tuple[np.ndarray, np.ndarray, list[int]]:
     return queries, pool, rng.integers(0, 700, 90).tolist()
 
 
-@pytest.mark.parametrize("way", ["torch in blocks", "torch on a device"])
 def test_every_way_of_ranking_gives_the_same(
-    clumped: tuple[np.ndarray, np.ndarray, list[int]], way: str, monkeypatch: pytest.MonkeyPatch
+    clumped: tuple[np.ndarray, np.ndarray, list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries, pool, positives = clumped
     plain = rank_global(queries, pool, positives, 1e-6)
-    if way == "torch in blocks":
-        monkeypatch.setattr(ranking, "WORTH_TORCH", 0)
-        monkeypatch.setattr(ranking, "BLOCK_BYTES", 4 * 700 * 20)
-        other = rank_global(queries, pool, positives, 1e-6)
-    else:
-        monkeypatch.setattr(ranking_gpu, "BLOCK_SCORES", 700 * 20)
-        other = ranking_gpu.rank_on("cpu", queries, pool, positives, 1e-6)
-    assert len(plain) == len(other) == 90
-    for one, two in zip(plain, other, strict=True):
-        assert (one.above, one.tied, one.positives, one.pool) == (two.above, two.tied, two.positives, two.pool)
-        assert one.top.tolist() == two.top.tolist()
-        assert one.top_score == pytest.approx(two.top_score, abs=1e-6)
-        assert one.score == pytest.approx(two.score, abs=1e-6)
+    with monkeypatch.context() as patch:
+        patch.setattr(ranking, "BLOCK_BYTES", 4 * 700 * 20)
+        blocks = rank_global(queries, pool, positives, 1e-6)
+    monkeypatch.setattr(ranking_gpu, "BLOCK_SCORES", 700 * 20)
+    device = ranking_gpu.rank_on("cpu", queries, pool, positives, 1e-6)
+    assert len(plain) == len(blocks) == len(device) == 90
+    for one, *others in zip(plain, blocks, device, strict=True):
+        for two in others:
+            assert (one.above, one.tied, one.positives, one.pool) == (two.above, two.tied, two.positives, two.pool)
+            assert one.top.tolist() == two.top.tolist()
+            assert one.top_score == pytest.approx(two.top_score, abs=1e-6)
+            assert one.score == pytest.approx(two.score, abs=1e-6)
+
+
+def test_large_tasks_use_a_gpu_if_there_is_one(
+    clumped: tuple[np.ndarray, np.ndarray, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(ranking_gpu, "rank_on", lambda device, *_: asked.append(device) or [])
+    assert len(rank_global(*clumped, 1e-6)) == 90
+    monkeypatch.setattr(ranking, "WORTH_A_GPU", 90 * 700 * 16)
+    assert rank_global(*clumped, 1e-6) == []
+    assert asked == ["cuda"]
 
 
 def test_queries_with_one_list_are_ranked_as_if_alone() -> None:

@@ -47,7 +47,7 @@ def worker_count(options: Embed, device: str, threads: int, images: int) -> int:
         options: of the run.
         device: of the network.
         threads: of this rank.
-        images: parts with images that are to be embedded.
+        images: pictures and slices that are to be decoded.
     """
     if options.workers is not None:
         return options.workers

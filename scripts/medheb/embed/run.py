@@ -183,7 +183,7 @@ def _encode(
     if not batches:
         return
     options = job.run.config.embed
-    images = sum(1 for batch in batches for part in batch.parts if part.images)
+    images = sum(len(part.images) for batch in batches for part in batch.parts)
     workers = worker_count(options, job.device, threads, images)
     progress = Progress(
         job.model.id, sum(len(batch.keys) for batch in batches), sum(sum(batch.tokens) for batch in batches)
