@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from io import BytesIO
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from make_kept import (
     lay_brain,
     lay_isic,
     lay_medpix,
+    lay_omni,
     lay_path_vqa,
     lay_pmc,
     lay_rfmid,
@@ -239,6 +242,75 @@ def test_unusual_pictures_are_kept_named_and_counted(tmp_path: Path) -> None:
         assert f"1 picture: {word}" in made.notes
         assert (built / name).read_bytes() == content
     assert "unusual" not in facts["glioma_0.jpg"]
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take only names in UTF-8")
+def test_names_that_are_not_utf8_are_refused_each(tmp_path: Path) -> None:
+    lay_brain(tmp_path / "in")
+    folder = os.fsencode(tmp_path / "in" / "archive" / "Testing")
+    os.mkdir(folder + b"/caf\xe9")  # noqa: PTH102 - a name of bytes
+    for name in (b"glioma/caf\xe9.jpg", b"caf\xe9/x.jpg"):
+        with open(os.path.join(folder, name), "wb") as stream:  # noqa: PTH118, PTH123
+            stream.write(picture(200, kind="JPEG"))
+    made = make("brain_tumor_mri", tmp_path / "in", tmp_path / "out", workers=2)
+    told = {refusal.where.rpartition("/")[2]: refusal.fault for refusal in made.refusals}
+    assert told == {"caf\\udce9.jpg": "is not named in UTF-8", "caf\\udce9": "holds pictures, but its name is no class"}
+    assert len(made.of_kind("picture")) == 13
+
+
+def test_a_pipe_under_the_name_of_a_picture_is_refused(tmp_path: Path) -> None:
+    lay_brain(tmp_path / "in")
+    os.mkfifo(tmp_path / "in" / "archive" / "Testing" / "glioma" / "pipe.jpg")
+    made = make("brain_tumor_mri", tmp_path / "in", tmp_path / "out")
+    assert [refusal.fault for refusal in made.refusals] == ["is no file: a folder, pipe or device"]
+    assert len(made.of_kind("picture")) == 13
+
+
+def test_half_a_character_in_a_question_loses_its_row_only(tmp_path: Path) -> None:
+    lay_omni(tmp_path / "in")
+    table = next((tmp_path / "in").rglob("Chest CT Scan.json"))
+    table.write_text(json.dumps([question(0, question="\ud83d?"), question(1)]))
+    made = make("omnimedvqa", tmp_path / "in", tmp_path / "out")
+    assert [refusal.fault for refusal in made.refusals] == ["holds half a character, which no UTF-8 has"]
+    assert len(made.of_kind("picture")) == 1
+
+
+def test_an_id_that_stands_twice_loses_its_second_row(tmp_path: Path) -> None:
+    lay_omni(tmp_path / "in")
+    table = next((tmp_path / "in").rglob("Chest CT Scan.json"))
+    table.write_text(json.dumps([question(0), question(1), question(2, question_id="c_0")]))
+    made = make("omnimedvqa", tmp_path / "in", tmp_path / "out")
+    assert [(refusal.where, refusal.fault) for refusal in made.refusals] == [
+        (f"{table}, question 2", f"repeats the id of {table}, question 0")
+    ]
+    assert len(made.of_kind("picture")) == 2
+
+
+def test_a_picture_may_be_a_path_beside_its_table(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "data" / "pictures" / "1.png", picture(1))
+    put(tmp_path / "in" / "2.png", picture(2))
+    cells = ["pictures/1.png", "2.png", "../2.png", "3.png"]
+    table = pa.table({"image": cells, "question": ["what?"] * 4, "answer": ["yes"] * 4})
+    pq.write_table(table, tmp_path / "in" / "data" / "test-00000-of-00001-abc.parquet")
+    made = make("path_vqa", tmp_path / "in", tmp_path / "out")
+    assert [file.sha256 for file in made.of_kind("picture")] == [sha256_bytes(picture(1)), sha256_bytes(picture(2))]
+    assert [refusal.where.rpartition(" ")[2] for refusal in made.refusals] == ["2", "3"]
+
+
+def test_a_damaged_table_of_a_hub_and_one_of_another_kind_leave_the_others(tmp_path: Path) -> None:
+    lay_path_vqa(tmp_path / "in")
+    data = tmp_path / "in" / "data"
+    put(data / "test-00001-of-00001-abc.parquet", "PAR1 cut")
+    pq.write_table(pa.table({"question": ["a"]}), data / "test-00002-of-00001-abc.parquet")
+    (data / "extra.parquet").write_bytes((data / "test-00000-of-00001-abc.parquet").read_bytes())
+    made = make("path_vqa", tmp_path / "in", tmp_path / "out")
+    told = {Path(refusal.where).name: refusal.fault.partition(" (")[0] for refusal in made.refusals}
+    assert told == {
+        "extra.parquet": "does not begin with the name of a split",
+        "test-00001-of-00001-abc.parquet": "is not a parquet file",
+        "test-00002-of-00001-abc.parquet": "has no column answer, image",
+    }
+    assert len([file for file in made.of_kind("picture") if file.facts["split"] == "test"]) == 5
 
 
 def test_nested_folders_of_pictures_are_entered(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from medheb.build.source import Source
 from medheb.build.splits import write_selections
 from medheb.build.tables import read_json_file, read_table
 from medheb.build.unusual import note_unusual
-from medheb.core.errors import MedhebError
+from medheb.core.errors import MedhebError, printable
 from medheb.manifest.base import RelativePath, Strict, check_relative
 
 LETTERS = "ABCD"
@@ -180,19 +180,23 @@ def omni_build(source: Source, unit: Unit, out: Output) -> None:
     rows = read_json_file(path)
     if not isinstance(rows, list):
         raise MedhebError(path, "is not a list of questions", "Fetch the source again")
-    questions = []
+    questions: dict[str, Question] = {}
     for number, row in enumerate(rows):
         try:
-            questions.append(_omni_question(f"{path}, question {number}", row))
+            question = _omni_question(f"{path}, question {number}", row)
+            if (first := questions.setdefault(question.id, question)) is not question:
+                raise MedhebError(question.where, f"repeats the id of {first.where}", "Keep one of the rows")
         except MedhebError as error:
             out.refuse(error)
-    _write(top, options.folder, questions, (f"records/{path.stem}.jsonl", "test"), out)
+    _write(top, options.folder, list(questions.values()), (f"records/{path.stem}.jsonl", "test"), out)
 
 
 def _omni_question(where: str, row: Any) -> Question:
     names = ("dataset", "question_id", "question", "gt_answer", "image_path")
     if not isinstance(row, dict) or not all(isinstance(row.get(name), str) and row[name].strip() for name in names):
         raise MedhebError(where, f"lacks one of {', '.join(names)}", "The row is left out")
+    if any(isinstance(text, str) and printable(text) != text for text in row.values()):
+        raise MedhebError(where, "holds half a character, which no UTF-8 has", "The row is left out")
     # Questions with two options have no C and D.
     choices = {
         letter: " ".join(row[f"option_{letter}"].split())

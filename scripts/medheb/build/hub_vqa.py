@@ -12,10 +12,11 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from medheb.build.faults import fault_unit, require_use
 from medheb.build.inventory import BuiltFile
 from medheb.build.kept_pictures import EXTENSION, check, facts_of
 from medheb.build.output import Output
-from medheb.build.parquet_rows import Table, open_table, picture_bytes, read_rows
+from medheb.build.parquet_rows import RowBlock, Table, open_table, picture_bytes, read_rows
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.rights import files_below
 from medheb.build.source import Source
@@ -52,26 +53,30 @@ class HubVqa(Strict):
 
 
 def units(source: Source) -> Sequence[Unit]:
-    """One unit a row group.
+    """One unit a row group. A table that is damaged or of another kind is refused; the others are built.
 
     Raises:
         MedhebError: no parquet file with the columns.
     """
     options = source.options(HubVqa)
-    found, other = [], []
+    found: list[Unit] = []
+    faults: list[Unit] = []
+    first: MedhebError | None = None
     for path in files_below(source.files, ".parquet"):
-        table = open_table(path)
-        if missing := sorted(_columns(options) - table.columns):
-            other.append((path, missing))
+        place = path.relative_to(source.files).as_posix()
+        try:
+            table = open_table(path)
+            if missing := sorted(_columns(options) - table.columns):
+                raise MedhebError(path, f"has no column {', '.join(missing)}", "Get the publisher's own files")
+            split = _split_of(table, options, place)
+        except MedhebError as error:
+            first = first or error
+            faults.append(fault_unit(f"table {place}", error))
             continue
-        split = _split_of(table, options, path.relative_to(source.files).as_posix())
         found += [Unit(f"{split}/{path.name}/{block.group:04d}", (split, block)) for block in table.blocks]
-    if not found and other:
-        path, missing = other[0]
-        raise MedhebError(path, f"has no column {', '.join(missing)}", "Get the publisher's own files")
     if not found:
-        raise MedhebError(source.files, "holds no parquet file", f"Give the folder of {source.dataset.title}")
-    return found
+        raise first or MedhebError(source.files, "holds no parquet file", f"Give the folder of {source.dataset.title}")
+    return [*found, *faults]
 
 
 def _columns(options: HubVqa) -> set[str]:
@@ -93,11 +98,10 @@ def _split_of(table: Table, options: HubVqa, path: str) -> str:
 def build(source: Source, unit: Unit, out: Output) -> None:
     """Keep the pictures of a block of rows."""
     options = source.options(HubVqa)
-    split, block = unit.data
+    split, block = require_use(unit)
     for number, cells in read_rows(block, sorted(_columns(options))):
-        where = f"{block.path}, row {number}"
         try:
-            _row(source, options, (split, f"{block.path.stem}_{number:06d}"), cells, where, out)
+            _row(source, options, (split, block, number), cells, out)
         except MedhebError as error:
             out.refuse(error)
 
@@ -106,7 +110,7 @@ def _row(
     source: Source, options: HubVqa, place: tuple[str, str], cells: dict[str, Any], where: str, out: Output
 ) -> None:
     split, name = place
-    content = picture_bytes(cells[options.picture], where, [source.files])
+    content = picture_bytes(cells[options.picture], where, folders)
     cell = cells[options.picture]
     named = cell.get("path") if isinstance(cell, dict) else None
     decoded = check(content, where, named if isinstance(named, str) else "")

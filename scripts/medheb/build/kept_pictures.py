@@ -13,6 +13,7 @@ from pathlib import Path
 
 from medheb.build.inventory import Fact
 from medheb.build.output import Known, Output
+from medheb.build.rights import is_file, is_there
 from medheb.build.unusual import unusual
 from medheb.core.digests import samples_digest, sha256_bytes
 from medheb.core.errors import MedhebError
@@ -69,6 +70,8 @@ def read_kept(original: Path) -> Kept:
     Raises:
         MedhebError: missing, damaged, or not a picture.
     """
+    if is_there(original) and not is_file(original):
+        raise MedhebError(original, "is no file: a folder, pipe or device", "Take it out of the source")
     try:
         content = original.read_bytes()
     except OSError as error:

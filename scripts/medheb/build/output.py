@@ -15,7 +15,7 @@ from PIL import Image, UnidentifiedImageError
 
 from medheb.build.inventory import BuiltFile, Fact, Refusal, Remark
 from medheb.core.digests import content_digest, sha256_bytes
-from medheb.core.errors import MedhebError
+from medheb.core.errors import MedhebError, printable
 from medheb.imaging.png import encode_picture
 from medheb.imaging.volume import Array
 from medheb.manifest.base import check_relative
@@ -149,7 +149,12 @@ class Output:
     def records(self, path: str, rows: Iterable[Mapping[str, Any]], **facts: Fact) -> None:
         """Write rows as JSON lines (sorted keys, UTF-8) and note the file's facts."""
         lines = (json.dumps(row, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
-        self.content(path, "".join(lines).encode(), **facts)
+        try:
+            content = "".join(lines).encode()
+        except UnicodeEncodeError as error:
+            where, fault = f"{self._where}: {path}", "would hold half a character, which no UTF-8 has"
+            raise MedhebError(where, fault, "Mend the source's text") from error
+        self.content(path, content, **facts)
 
     def lines(self, path: str, lines: Iterable[str], **facts: Fact) -> None:
         """Write a list, one entry a line (UTF-8, LF): a selection, say."""
@@ -172,7 +177,7 @@ class Output:
             oddity: what is odd, in the words of a fault.
             done: what was made of it, a sentence without its full stop.
         """
-        self.remarks.append(Remark(where=where, oddity=oddity, done=done))
+        self.remarks.append(Remark(where=printable(where), oddity=oddity, done=done))
 
     def note(self, text: str) -> None:
         """Say once what was skipped or is thin, in words for the report: counts, no identifiers."""
@@ -198,6 +203,9 @@ class Output:
             raise self._twice(path)
         try:
             check_relative(path)
+            path.encode()
+        except UnicodeEncodeError as error:
+            raise MedhebError(f"{self._where}: {path}", "is not named in UTF-8", "Rename the file") from error
         except ValueError as error:
             raise MedhebError(f"{self._where}: {path!r}", f"is not {error}", "Mend the recipe or the source") from error
         target = f"{self._folder}/{path}"
@@ -214,10 +222,12 @@ class Output:
         return MedhebError(f"{self._where}: {path}", "would be written twice", "Give each picture its own name")
 
     def _add(self, path: str, size: int, sha256: str, content: str, facts: Mapping[str, Fact]) -> None:
-        self.files[path] = BuiltFile(
-            path=path,
-            bytes=size,
-            sha256=sha256,
-            content=content,
-            facts={name: value for name, value in facts.items() if value is not None},
-        )
+        kept = {name: value for name, value in facts.items() if value is not None}
+        for name, value in kept.items():
+            if isinstance(value, str) and printable(value) != value:
+                raise MedhebError(
+                    f"{self._where}: {path}",
+                    f"holds half a character in its {name}, which no UTF-8 has",
+                    "Mend the source's text",
+                )
+        self.files[path] = BuiltFile(path=path, bytes=size, sha256=sha256, content=content, facts=kept)

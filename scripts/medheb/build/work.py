@@ -20,7 +20,7 @@ from medheb.build.inventory import BuiltFile, Refusal, Remark
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
 from medheb.build.source import Source
-from medheb.core.errors import MedhebError
+from medheb.core.errors import MedhebError, printable
 from medheb.core.files import write_bytes
 from medheb.manifest.base import Strict, read_json, validate
 
@@ -140,7 +140,7 @@ def _build_one(recipe: Recipe, source: Source, unit: Unit, staging: Path) -> str
             # Only the inventory names cases: a log may be passed on.
             log.debug("build %s: %s %s", source.dataset.id, refusal.where, refusal.fault)
     result = UnitResult(
-        unit=unit.name,
+        unit=printable(unit.name),
         files=tuple(output.files.values()),
         linked=tuple(sorted(output.linked)),
         notes=tuple(output.notes),
@@ -169,7 +169,7 @@ def read_marker(staging: Path, unit: Unit) -> UnitResult | None:
         return None
     linked = set(result.linked)
     whole = all(file.path in linked or _size(staging / file.path) == file.bytes for file in result.files)
-    return result if whole and result.unit == unit.name else None
+    return result if whole and result.unit == printable(unit.name) else None
 
 
 def _size(path: Path) -> int:

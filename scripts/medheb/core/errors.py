@@ -5,6 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 
+def printable(text: str) -> str:
+    """A text that any file and terminal takes; bytes of a file name that are not UTF-8 become escapes."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
+
+
 class MedhebError(Exception):
     """A refusal in three parts. Every message that reaches a user is made here.
 
@@ -15,9 +20,7 @@ class MedhebError(Exception):
     """
 
     def __init__(self, where: str | Path, fault: str, remedy: str) -> None:
-        self.where = str(where)
-        self.fault = fault
-        self.remedy = remedy
+        self.where, self.fault, self.remedy = printable(str(where)), printable(fault), printable(remedy)
         super().__init__(f"{self.where}: {fault}. {remedy}")
 
     def __reduce__(self) -> tuple[type[MedhebError], tuple[str, str, str]]:
