@@ -6,7 +6,21 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[1] / "scripts" / "medheb"
-ROOMS = ["core", "manifest", "fetch", "imaging", "build", "index", "models", "embed", "train", "evaluate", "report", "audit", "cluster"]
+ROOMS = [
+    "core",
+    "manifest",
+    "fetch",
+    "imaging",
+    "build",
+    "index",
+    "models",
+    "embed",
+    "train",
+    "evaluate",
+    "report",
+    "audit",
+    "cluster",
+]
 TOP = ["workflow", "driver", "cli", "__main__"]
 # imaging knows no source, build no model, evaluate no source's recipe and no adapter's insides.
 FORBIDDEN = {"imaging": {"fetch", "manifest"}, "build": {"models"}}

@@ -77,7 +77,9 @@ def check_declared(where: str, shape: Sequence[int], dtype: np.dtype[Any], max_b
     """
     if dtype.names is not None or dtype.kind not in "iuf":
         raise MedhebError(
-            where, f"holds voxels of no single real number, such as colour ({dtype})", "Give a volume with one real number per voxel"
+            where,
+            f"holds voxels of no single real number, such as colour ({dtype})",
+            "Give a volume with one real number per voxel",
         )
     if len(shape) != 3:
         raise MedhebError(
