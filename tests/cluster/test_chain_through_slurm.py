@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from cluster_bench import Bench, change, scores
-from conftest import apply
 from throwaway_slurm import Cluster
 from tiny_benchmark import ROOT, copy_workspace, roots, snakemake
+
+from conftest import apply
 
 CHAIN = {"datasets": ["person_x", "codes"]}
 

@@ -8,8 +8,9 @@ import psutil
 import pytest
 import yaml
 from cluster_bench import Bench
-from conftest import apply
 from throwaway_slurm import Cluster, call
+
+from conftest import apply
 
 # The rules of the workflow ask the same two functions. Each job writes where it ran, with which device, and when.
 SNAKEFILE = """
