@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 from tiny_checkpoints import picture
@@ -16,6 +17,7 @@ from medheb.manifest.model import Adapter as AdapterSettings
 from medheb.manifest.networks import NetworkAdapter
 from medheb.models.base import Encoder, ImageRef, Prepared, Rendered, Side, Vectors
 from medheb.models.networks import open_adapter, open_network
+from medheb.models.streams import Decoder
 
 TOWERS = ("siglip", "blip2_itc", "medimageinsight")
 STREAMS = ("vlm2vec", "rzen", "qwen3vl")
@@ -87,3 +89,23 @@ class Tiny:
 
 def cosine(first: Vectors, second: Vectors) -> float:
     return float(first @ second)
+
+
+def stream_arrays(
+    model: Tiny, text: str = "", images: tuple[ImageRef, ...] = (), instruction: str = ""
+) -> Mapping[str, NDArray[Any]]:
+    (part,) = model.prepared(model.render(text, images, instruction))
+    return part.arrays
+
+
+def as_text(model: Tiny, ids: NDArray[Any]) -> str:
+    """The stream in words, runs of placeholders as one with their number."""
+    assert isinstance(model.adapter, Decoder)
+    words = [model.adapter.tokenizer.decode([token]) for token in ids.tolist()]
+    shown: list[str] = []
+    for at, word in enumerate(words):
+        if word in ("<|image_pad|>", "<|video_pad|>") and at and words[at - 1] == word:
+            continue
+        run = next((more for more, other in enumerate(words[at:]) if other != word), len(words) - at)
+        shown.append(f"{word}*{run}" if word in ("<|image_pad|>", "<|video_pad|>") else word)
+    return "".join(shown)
