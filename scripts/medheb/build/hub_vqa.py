@@ -106,11 +106,10 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             out.refuse(error)
 
 
-def _row(
-    source: Source, options: HubVqa, place: tuple[str, str], cells: dict[str, Any], where: str, out: Output
-) -> None:
-    split, name = place
-    content = picture_bytes(cells[options.picture], where, folders)
+def _row(source: Source, options: HubVqa, place: tuple[str, RowBlock, int], cells: dict[str, Any], out: Output) -> None:
+    split, block, number = place
+    where, name = f"{block.path}, row {number}", f"{block.path.stem}_{number:06d}"
+    content = picture_bytes(cells[options.picture], where, [block.path.parent, source.files])
     cell = cells[options.picture]
     named = cell.get("path") if isinstance(cell, dict) else None
     decoded = check(content, where, named if isinstance(named, str) else "")
