@@ -10,6 +10,7 @@ from toy_run import shards as store_files
 from medheb.core.errors import MedhebError
 from medheb.core.shards import Shard, parse_shard
 from medheb.core.status import Status
+from medheb.driver import forget_trouble
 from medheb.embed import gather as gathering
 from medheb.embed import run as job
 from medheb.embed.gather import gather_shards
@@ -109,3 +110,21 @@ def test_shards_are_told_as_number_and_count() -> None:
     for wrong in ("", "3", "0/3", "4/3", "a/3", "-1/3"):
         with pytest.raises(MedhebError, match="NUMBER/COUNT"):
             parse_shard(wrong)
+
+
+def test_retry_forgets_all_receipts_of_a_group_in_trouble_and_what_is_stored_stays(run: Run) -> None:
+    embed_all(run)
+    store_files(run)[0].unlink()
+    assert not gather_shards(run, MODEL, "toy", COUNT).ok
+    forgotten = forget_trouble(run)
+    receipts = [run.layout.embedded_shard(MODEL, "toy", Shard(number, COUNT)) for number in range(COUNT)]
+    assert {run.layout.embedded(MODEL, "toy"), *receipts} <= set(forgotten)
+    embed_all(run)
+    assert sum(read_receipt(path).computed for path in receipts) < 40
+    assert gather_shards(run, MODEL, "toy", COUNT).ok
+
+
+def test_retry_leaves_receipts_without_trouble(run: Run) -> None:
+    embed_all(run)
+    assert gather_shards(run, MODEL, "toy", COUNT).ok
+    assert not any("embeddings" in path.parts for path in forget_trouble(run))
