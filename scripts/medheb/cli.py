@@ -127,6 +127,8 @@ def build(
     if source is not None or out is not None:
         if source is None or out is None:
             raise MedhebError("medheb build", "got one of --source and --out", "Give both, or neither")
+        if shard is not None or receipt is not None:
+            raise MedhebError("medheb build", "got --shard or --receipt with --source", "Shards are parts of a run")
         build_folder(sources_run(), dataset, source, out, protocol, projector, workers)
     elif protocol is not None or projector is not None:
         raise MedhebError(

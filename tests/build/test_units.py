@@ -267,6 +267,7 @@ def test_a_killed_build_goes_on_where_it_stopped(toy: Run, tmp_path: Path) -> No
     ("arguments", "message"),
     [
         (["--source", "x"], "got one of --source and --out"),
+        (["--source", "x", "--out", "y", "--shard", "1/2"], "got --shard or --receipt with --source"),
         (["--protocol", "release"], "got --protocol or --projector without --source"),
         (["--shard", "3/2", "--receipt", "r"], "--shard 3/2: is not NUMBER/COUNT"),
         (["--shard", "1/2"], "has no --receipt"),

@@ -249,3 +249,11 @@ def test_series_that_lists_cannot_tell_apart(tmp_path: Path) -> None:
     assert {file.facts.get("split") for file in of_case(inventory, f"005461/{AXIAL}")} == {None}
     twins = [refusal for refusal in inventory.refusals if refusal.lost == "split and questions"]
     assert sorted(Path(refusal.where).name for refusal in twins) == sorted([AXIAL, "Axial_Poschl"])
+
+
+def test_images_built_into_the_source_are_no_cases(tmp_path: Path) -> None:
+    lay(tmp_path)
+    first = built("m3d", tmp_path, tmp_path, "release")
+    again = built("m3d", tmp_path, tmp_path, "release")
+    assert again.refusals == first.refusals
+    assert again.files == first.files

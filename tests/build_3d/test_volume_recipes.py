@@ -167,6 +167,14 @@ def test_brats_men_without_the_split_builds_all(files: Path, tmp_path: Path) -> 
     assert "the copy lacks the reports' split, so all cases are built and count as test" in inventory.notes
 
 
+def test_images_built_into_the_source_are_no_cases(tmp_path: Path) -> None:
+    make.brats_men(tmp_path)
+    first = make.build("brats_men", tmp_path, tmp_path)
+    again = make.build("brats_men", tmp_path, tmp_path)
+    assert not again.refusals
+    assert again.files == first.files
+
+
 def test_brats_ped_shows_the_same_levels_of_both_under_corrected(files: Path, tmp_path: Path) -> None:
     def levels(inventory: Inventory, modality: str) -> list[object]:
         return [file.facts["slice"] for file in slices(inventory, f"val/{modality}/BraTS-PED-00002-000")]

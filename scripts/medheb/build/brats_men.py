@@ -58,7 +58,7 @@ def units(source: Source) -> Sequence[Unit]:
     folders: dict[str, list[Path]] = {}
     replaced: dict[str, list[Path]] = {}
     found: list[Unit] = []
-    for path in _claims(source.files, re.compile(options.cases), found):
+    for path in _claims(source, re.compile(options.cases), found):
         inside = path.relative_to(source.files).parts
         if any(options.fix.lower() in part.lower() for part in inside):
             try:
@@ -86,9 +86,13 @@ def units(source: Source) -> Sequence[Unit]:
     return found
 
 
-def _claims(top: Path, cases: re.Pattern[str], faults: list[Unit]) -> Iterator[Path]:
-    """Case folders, and single volumes of a case that lie in other folders."""
+def _claims(source: Source, cases: re.Pattern[str], faults: list[Unit]) -> Iterator[Path]:
+    """Case folders, and single volumes of a case that lie in other folders; not what a build left there."""
+    top = source.files
     for folder, names, files in walk(top, faults):
+        if folder != top and source.is_built(folder):
+            names.clear()
+            continue
         yield from (folder / name for name in names if cases.fullmatch(name))
         yield from (folder / name for name in files if cases.match(name))
         deep = len(folder.relative_to(top).parts) >= SEARCH_DEPTH

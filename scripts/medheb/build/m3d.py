@@ -101,6 +101,8 @@ def _case_folders(source: Source, faults: list[Unit]) -> dict[str, list[Path]]:
     for _ in range(SEARCH_DEPTH + 1):
         below: list[Path] = []
         for folder in level:
+            if folder != source.files and source.is_built(folder):
+                continue
             for inner in folders_or_faults(folder, faults):
                 if CASE.fullmatch(inner.name):
                     found.setdefault(inner.name, []).append(inner)

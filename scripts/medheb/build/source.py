@@ -59,6 +59,10 @@ class Source:
         except ValidationError as error:
             raise describe_faults(error, f"manifest of {self.dataset.id}, recipe.options") from error
 
+    def is_built(self, folder: Path) -> bool:
+        """True of images that an earlier build left below the source: they have the cases' names and not their data."""
+        return os.path.lexists(folder / f"{self.dataset.id}.inventory.json")
+
     def path(self, relative: str) -> Path:
         """A file or folder at a fixed place of the source.
 
