@@ -130,6 +130,19 @@ def test_release_keeps_what_the_published_script_keeps(tmp_path: Path) -> None:
     assert partly == {"axial": "axial stack", "coronal": "coronal stack"}
 
 
+def test_a_case_of_which_nothing_was_built_lacks_no_single_stack(tmp_path: Path) -> None:
+    folder = lay(tmp_path / "in", ["1130", "1131"])
+    for plane in ("coronal", "sagittal"):
+        (folder / "valid" / plane / "1131.npy").unlink()
+    (folder / "valid" / "axial" / "1131.npy").write_bytes(b"junk")
+    inventory = built("mrnet", tmp_path / "in", tmp_path / "out", "release")
+    assert [(Path(refusal.where).parts[-2:], refusal.lost) for refusal in inventory.refusals] == [
+        (("axial", "1131.npy"), None),
+        (("coronal", "1131.npy"), None),
+        (("sagittal", "1131.npy"), None),
+    ]
+
+
 @pytest.mark.parametrize(
     ("rows", "fault"),
     [

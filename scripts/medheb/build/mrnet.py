@@ -159,13 +159,14 @@ def build(source: Source, unit: Unit, out: Output) -> None:
     part, case, stacks, marks = require_use(unit)
     options = source.options(Options)
     where = stacks[min(stacks)]  # any of its stacks names the case; a unit has at least one
+    absent: dict[str, MedhebError] = {}
     for plane in PLANES:
         if plane not in stacks:
             fault = "is missing, though other stacks of the case are there"
             error = MedhebError(Path(where).parents[1] / plane / f"{case}{SUFFIX}", fault, "Get the complete archive")
             if not source.release:  # a third of a case is no case
                 raise error
-            out.refuse(error, lost=f"{plane} stack")
+            absent[plane] = error
     facts: dict[str, Fact] = {"case": case, "group": case, "split": options.splits[part], **(marks or {})}
     try:
         facts["label"] = label_of(marks, options.labels, where) if marks else None
@@ -178,6 +179,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             if not source.release:
                 raise
             out.refuse(error)
+    for plane, error in absent.items():
+        out.refuse(error, lost=f"{plane} stack" if out.files else None)
 
 
 def _write_stack(source: Source, out: Output, path: Path, folder: str, facts: Mapping[str, Fact]) -> None:
