@@ -126,7 +126,7 @@ def test_command(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     items(whole)
-    with pytest.raises(MedhebError, match=r"demo.json: is missing"):
+    with pytest.raises(MedhebError, match=r"demo.json: is missing.*audit expect --update"):
         expect_command(whole.run)
     assert expect_command(whole.run, write=True) == 0
     assert "source/alpha is new" in capsys.readouterr().out

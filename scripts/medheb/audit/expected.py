@@ -16,6 +16,7 @@ from medheb.audit.folder import AuditFolder
 from medheb.audit.provenance import Artefact
 from medheb.audit.schema import read_part
 from medheb.audit.tolerance import LARGEST, read_grid
+from medheb.audit.tree import something_at
 from medheb.audit.verdicts import Verdict
 from medheb.core.digests import merkle_root
 from medheb.core.errors import MedhebError
@@ -71,6 +72,9 @@ def read_expected(path: Path) -> Expected:
     Raises:
         MedhebError: missing, not JSON, a wrong value, or another schema version.
     """
+    if not something_at(path):
+        remedy = "Write it from a finished run that is known to be right: medheb audit expect --update"
+        raise MedhebError(path, "is missing", remedy)
     return read_part(path, Expected)
 
 
