@@ -179,8 +179,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
             if not source.release:
                 raise
             out.refuse(error)
-    for plane, error in absent.items():
-        out.refuse(error, lost=f"{plane} stack" if out.files else None)
+    for plane, lack in absent.items():
+        out.refuse(lack, lost=f"{plane} stack" if out.files else None)
 
 
 def _write_stack(source: Source, out: Output, path: Path, folder: str, facts: Mapping[str, Fact]) -> None:
