@@ -116,6 +116,8 @@ def _model(results: Results, key: str) -> dict[str, Any]:
                 "queries": score.queries,
                 "candidates": score.candidates,
                 "tied_fraction": score.tied_fraction,
+                "mean_cosine": score.mean_cosine,
+                "effective_rank": score.effective_rank,
                 "metrics": {metric: score.metrics[metric].model_dump() for metric in METRICS},
                 "warnings": list(score.warnings),
             }
