@@ -175,6 +175,14 @@ def test_images_built_into_the_source_are_no_cases(tmp_path: Path) -> None:
     assert again.files == first.files
 
 
+def test_slices_of_the_published_script_beside_the_volumes_are_no_cases(tmp_path: Path) -> None:
+    make.brats_men(tmp_path / "in")
+    case = tmp_path / "in" / "Train_slides" / "t1n" / "BraTS-MEN-00001-000"
+    case.mkdir(parents=True)
+    (case / "slice_000.png").write_bytes(b"a picture")
+    assert not make.build("brats_men", tmp_path / "in", tmp_path / "out").refusals
+
+
 def test_brats_ped_shows_the_same_levels_of_both_under_corrected(files: Path, tmp_path: Path) -> None:
     def levels(inventory: Inventory, modality: str) -> list[object]:
         return [file.facts["slice"] for file in slices(inventory, f"val/{modality}/BraTS-PED-00002-000")]

@@ -29,6 +29,9 @@ from medheb.build.volume_texts import built_volumes, texts_of_cases, write_recor
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import RelativePath, Strict
 
+# The published script leaves folders with the names of the cases beside the volumes.
+FIRST_SLICE = "slice_000.png"
+
 
 class Options(Strict):
     """``recipe.options``.
@@ -69,7 +72,7 @@ def units(source: Source) -> Sequence[Unit]:
             for volume in volumes:
                 if volume.name.endswith(options.ending):
                     replaced.setdefault(volume.name.removesuffix(options.ending), []).append(volume)
-        elif is_folder(path):
+        elif is_folder(path) and not os.path.lexists(path / FIRST_SLICE):
             folders.setdefault(path.name, []).append(path)
     wanted = _test_cases(source, options)
     for case, paths in folders.items():
