@@ -87,6 +87,26 @@ def test_crate_keeps_back_what_must_not_be_shown(finished: Bench, tmp_path: Path
             assert not any(part.encode() in path.read_bytes() for part in SECRET_PARTS), path
 
 
+def test_leftovers_in_the_audit_folder_stay_behind(finished: Bench, tmp_path: Path) -> None:
+    for name in ("gamma/SHA256SUMS", "old/digests.json", "notes.txt"):
+        (finished.layout.audit / name).parent.mkdir(exist_ok=True)
+        (finished.layout.audit / name).write_text(f"{SECRETS[0]}.png")
+    entities = crate(finished, tmp_path / "crate")
+    assert {"audit/alpha/SHA256SUMS", "audit/gamma/digests.json", "audit/provenance.json"} <= entities.keys()
+    assert not {"audit/gamma/SHA256SUMS", "audit/old/digests.json", "audit/notes.txt"} & entities.keys()
+    assert not any(
+        SECRETS[0].encode() in path.read_bytes() for path in (tmp_path / "crate").rglob("*") if path.is_file()
+    )
+
+
+def test_no_crate_of_a_source_that_became_restricted_after_recording(finished: Bench, tmp_path: Path) -> None:
+    alpha = finished.run.datasets["alpha"]
+    finished.run.datasets["alpha"] = alpha.model_copy(update={"show_content": False})
+    with pytest.raises(MedhebError, match=r"names files of source alpha, which may not be shown.*snakemake audit"):
+        export_crate(finished.run, tmp_path / "crate", ROOT)
+    assert not (tmp_path / "crate").exists()
+
+
 def test_crate_repeats(finished: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     first = crate(finished, tmp_path / "one")

@@ -14,7 +14,7 @@ from typing import Any
 import medheb
 from medheb.audit.folder import AuditFolder, read_folder
 from medheb.audit.privacy import may_show
-from medheb.audit.schema import roots_path
+from medheb.audit.schema import AGAIN, roots_path
 from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_folder, write_bytes, write_json
@@ -39,6 +39,7 @@ MEDIA_TYPES = {
     ".parquet": "application/vnd.apache.parquet",
     ".yaml": "application/yaml",
 }
+AUDIT_FILES = ("SHA256SUMS-index", "environment.json", "provenance.json", "roots.json")
 TABLES = ("leaderboard.csv", "tasks.csv", "summary.json")
 Entity = dict[str, Any]
 
@@ -52,12 +53,16 @@ def export_crate(run: Run, out: Path, root: Path = Path()) -> int:
         root: of the repository, for the workflow's files.
 
     Raises:
-        MedhebError: no audit folder, or one that contradicts itself.
+        MedhebError: no audit folder, one that contradicts itself, or one that shows what this run may not show.
     """
     folder = read_folder(run.layout.audit)
     if folder.faults:
         name, fault = next(iter(folder.faults.items()))
-        raise MedhebError(folder.path / name, fault, "Record again: snakemake audit")
+        raise MedhebError(folder.path / name, fault, AGAIN)
+    for name, record in folder.records.items():
+        if not record.withheld and not may_show(run, [name]):
+            fault = f"names files of source {name}, which may not be shown or is not part of this run"
+            raise MedhebError(folder.path / name / "digests.json", fault, AGAIN)
     recorded = recorded_time(roots_path(run.layout))
     with atomic_folder(out) as staging:
         files = {**_workflow_files(root), **_result_files(run, folder)}
@@ -83,9 +88,10 @@ def _workflow_files(root: Path) -> dict[str, bytes]:
 def _result_files(run: Run, folder: AuditFolder) -> dict[str, bytes]:
     configuration = folder.provenance.configuration if folder.provenance else {}
     files = {CONFIGURATION: (json.dumps(configuration, indent=1, sort_keys=True) + "\n").encode()}
-    for path in sorted(run.layout.audit.rglob("*")):
+    for name in sorted(_audit_files(folder)):
+        path = run.layout.audit / name
         if path.is_file() and not path.is_symlink():
-            files[f"audit/{path.relative_to(run.layout.audit).as_posix()}"] = path.read_bytes()
+            files[f"audit/{name}"] = path.read_bytes()
     shown_run = may_show(run, run.datasets)
     for name in TABLES if shown_run else TABLES[:1]:
         if (run.layout.report / name).is_file():
@@ -97,6 +103,12 @@ def _result_files(run: Run, folder: AuditFolder) -> dict[str, bytes]:
                 files[f"scores/{model}/{key}.json"] = path.read_bytes()
                 files[f"scores/{model}/{key}.parquet"] = run.layout.per_query(model, key).read_bytes()
     return files
+
+
+def _audit_files(folder: AuditFolder) -> list[str]:
+    """What a recorded audit folder consists of: whatever else lies there stays behind."""
+    names = [*AUDIT_FILES, *(f"{dataset}/digests.json" for dataset in folder.records)]
+    return names + [f"{name}/SHA256SUMS" for name, one in folder.records.items() if one.state == "built" and one.files]
 
 
 def _graph(run: Run, folder: AuditFolder, files: dict[str, bytes], recorded: str) -> list[Entity]:
