@@ -145,6 +145,7 @@ def test_a_closed_source_says_what_is_wrong_but_not_with_whom(toy: Run) -> None:
         ("has the class 'Nodule'", "has the class"),
         ("names a picture that is not there: p10/s5.jpg", "names a picture that is not there"),
         ("is a DICOM file without pixels", "is a DICOM file without pixels"),
+        ("is not UTF-8 text (byte 7)", "is not UTF-8 text"),
         ("repeats Cardiomegaly of line 7", "another fault"),
         ("12 rows", "another fault"),
     ],

@@ -29,6 +29,7 @@ from PIL import Image
 
 from medheb.build.inventory import Inventory
 from medheb.build.run import build_from
+from medheb.build.telling import lines_of
 from medheb.core.digests import merkle_root, sha256_bytes
 from medheb.core.errors import MedhebError
 
@@ -100,6 +101,11 @@ def test_rows_without_one_class_are_counted_and_bad_ones_named(tmp_path: Path) -
     lay_isic(tmp_path / "isic")
     made = make("isic_2019", tmp_path / "isic", tmp_path / "out")
     assert len(made.of_kind("picture")) == 8, "UNK has no text"
+    table = next((tmp_path / "isic").rglob("*.csv"))
+    table.write_text(table.read_text().replace("ISIC_0000000,1.0", "ISIC_0000000,2.0"))
+    made = make("isic_2019", tmp_path / "isic", tmp_path / "again")
+    assert [refusal.fault for refusal in made.refusals] == ["has a label other than 0 and 1: MEL '2.0'"]
+    assert lines_of(made, named=False) == ["left out: has a label other than ... (1)"]
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def _is_one(row: Row, column: str) -> bool:
     except ValueError:
         value = -1.0
     if value not in {0.0, 1.0}:
-        raise MedhebError(row.where, f"has {row.cells[column]!r} in column {column}", "Allowed: 0 and 1")
+        raise MedhebError(row.where, f"has a label other than 0 and 1: {column} {row.cells[column]!r}", "Mend the row")
     return value == 1.0
 
 

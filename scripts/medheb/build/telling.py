@@ -15,7 +15,23 @@ from medheb.build.inventory import Duplicates, Inventory, Refusal, Remark
 SHOWN = 10
 # Words of faults, never of data.
 PLAIN_NAMES = frozenset(
-    {"DICOM", "JPEG", "PNG", "TIFF", "CSV", "JSON", "NIfTI", "NRRD", "HU", "CT", "MR", "X-ray", "8-bit", "CUDA"}
+    {
+        "DICOM",
+        "JPEG",
+        "PNG",
+        "TIFF",
+        "CSV",
+        "JSON",
+        "NIfTI",
+        "NRRD",
+        "HU",
+        "CT",
+        "MR",
+        "X-ray",
+        "8-bit",
+        "CUDA",
+        "UTF-8",
+    }
 )
 
 
