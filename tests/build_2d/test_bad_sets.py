@@ -71,6 +71,9 @@ def test_a_label_outside_the_classes(tmp_path: Path) -> None:
     assert "cases, files or rows that could not be used: 1; the inventory names each" in made.notes
     made = mnist(tmp_path, change, "release")
     assert "output_images/test/99/test_000002.png" in {file.path for file in made.files}
+    assert [(remark.where, remark.oddity) for remark in made.remarks] == [
+        ("pathmnist_224.npz: test_images, row 2", "has label 99, outside the 9 classes of the set")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -486,6 +489,17 @@ def test_reports_that_are_none(tmp_path: Path) -> None:
     assert "damaged" in found["3_2.jpeg"] or "missing" in found["3_2.jpeg"]
     assert found[f"{name} 5"].startswith("names a picture whose path is not a path inside its folder")
     assert len(made.of_kind("picture")) == 2 * 3 + 2 * 4, "both pictures of a report with a bad one are left out"
+
+
+def test_a_report_may_have_the_number_0(tmp_path: Path) -> None:
+    make.lay_usdata(tmp_path / "in")
+    path = tmp_path / "in" / "USData" / "new_Liver2.json"
+    content = make.reports("liver", 2)
+    content["train"][0]["uid"] = 0
+    make.put(path, json.dumps(content))
+    made = built("usdata", tmp_path / "in", tmp_path / "out")
+    assert not made.refusals
+    assert "liver/0" in {file.facts.get("case") for file in made.of_kind("picture")}
 
 
 @pytest.mark.parametrize(

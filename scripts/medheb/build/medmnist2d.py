@@ -225,6 +225,9 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         except MedhebError as error:
             out.refuse(error)
             continue
+        if strange := [number for number in classes[row] if not 0 <= number < len(options.labels)]:
+            oddity = f"has label {strange[0]}, outside the {len(options.labels)} classes of the set"
+            out.remark(member, oddity, "Built in a folder of that number, as published")
         single = len(classes[row]) == 1
         out.picture(
             f"{options.folder}/{split}/{label}/{name}.png" if single else f"{SEVERAL_FOLDER}/{split}/{name}.png",

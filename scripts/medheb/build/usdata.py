@@ -75,7 +75,8 @@ def _picture_names(report: object) -> list[str]:
 
 
 def _uid(report: object) -> str:
-    return str(report.get("uid") or "").strip() if isinstance(report, Mapping) else ""
+    value = report.get("uid") if isinstance(report, Mapping) else None
+    return "" if value is None else str(value).strip()  # a number may be 0
 
 
 def _repeats(tables: Mapping[str, list[Any]]) -> Iterator[tuple[str, str]]:
