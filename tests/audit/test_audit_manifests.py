@@ -12,7 +12,7 @@ from medheb.audit.provenance import provenance_path, write_provenance
 from medheb.audit.record import record_digests
 from medheb.audit.roots import write_roots
 from medheb.audit.schema import environment_path, read_roots, roots_path
-from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_OK, EXIT_UNUSABLE
+from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_MISSING_OR_EXTRA, EXIT_OK, EXIT_UNUSABLE
 from medheb.audit.verify import verify
 from medheb.fetch.complete import Complete, write_complete
 
@@ -86,3 +86,14 @@ def test_provenance_that_states_other_digests_is_found(whole: Bench) -> None:
     edit(provenance_path(whole.layout), roots.sources["gamma"].roots["L2"], "0" * 64)
     found = findings(verify(whole.run), "audit folder")
     assert {name: finding.verdict for name, finding in found.items()} == {"provenance.json": "MISMATCH"}
+
+
+def test_leftovers_in_the_audit_folder_are_extra(whole: Bench) -> None:
+    names = ("gamma/SHA256SUMS", "alpha/old/list.txt", "notes.txt")
+    for name in names:
+        (whole.layout.audit / name).parent.mkdir(exist_ok=True)
+        (whole.layout.audit / name).write_text("x")
+    verification = verify(whole.run)
+    found = findings(verification, "audit folder")
+    assert {name: finding.verdict for name, finding in found.items()} == dict.fromkeys(names, "EXTRA")
+    assert verification.exit_code == EXIT_MISSING_OR_EXTRA

@@ -24,7 +24,7 @@ from medheb.audit.schema import (
     source_roots,
     sums_path,
 )
-from medheb.audit.tree import inventory_name, something_at
+from medheb.audit.tree import inventory_name, list_tree, something_at
 from medheb.audit.verdicts import Level, Verdict
 from medheb.build.inventory import files_of, read_header
 from medheb.core.digests import merkle_root, sha256sums
@@ -54,6 +54,7 @@ def judge_record(run: Run, roots: Roots, records: Mapping[str, SourceRecord], so
     if source is None:
         verdicts[index_sums_path(run.layout).name] = _judge_index_sums(run, roots)
         verdicts |= _judge_descriptions(run, roots)
+        verdicts |= _leftovers(run, records)
         for dataset in roots.sources.keys() - run.datasets.keys():
             verdicts[dataset] = ("EXTRA", "is recorded but not part of this configuration; its files were not checked")
     return verdicts
@@ -133,6 +134,28 @@ def _judge_descriptions(run: Run, roots: Roots) -> Verdicts:
             verdicts[path.name] = ("UNREADABLE", "is damaged or of another version; record again: snakemake audit")
             continue
         verdicts[path.name] = ("MISMATCH", "states other digests than roots.json") if contradicts else ("IDENTICAL", "")
+    return verdicts
+
+
+def _leftovers(run: Run, records: Mapping[str, SourceRecord]) -> Verdicts:
+    """EXTRA for whatever recording does not write: it may name what must not be named.
+
+    Left out are whole folders of other sources, which a run of more sources left behind, and of broken records.
+    """
+    known = {path(run.layout).name for path in (roots_path, index_sums_path, environment_path, provenance_path)}
+    verdicts: Verdicts = {}
+    for path, kind in list_tree(run.layout.audit.parent, run.layout.audit.name).items():
+        name = path.partition("/")[2]
+        source, _, inner = name.partition("/")
+        record = records.get(source)
+        if record is not None:
+            expected = inner == "digests.json" or (
+                inner == "SHA256SUMS" and record.state == "built" and not record.withheld
+            )
+        else:
+            expected = name in known or bool(inner)
+        if not expected and kind != "folder":
+            verdicts[name] = ("EXTRA", "recording does not write it; see what it is and delete it")
     return verdicts
 
 
