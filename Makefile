@@ -8,7 +8,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup demo test check unit cluster bench fix lock clean-demo report-example
+.PHONY: help setup demo test check unit cluster cluster-demo bench fix lock clean-demo report-example
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,7 +45,10 @@ unit: $(READY) $(VALIDATORS)
 	$(BIN)/pytest -n $(CORES) --ignore=tests/cluster
 
 cluster: $(READY)  ## tests against a real Slurm started on this machine; needs root, and says what else
-	$(BIN)/pytest -v tests/cluster
+	$(BIN)/pytest -v -m "not slow" tests/cluster
+
+cluster-demo: $(READY)  ## the whole demo through that Slurm and once more without it: same roots and scores; half an hour or more
+	$(BIN)/pytest -v -m slow tests/cluster
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
 	$(BIN)/python -m pip install --disable-pip-version-check -q -r envs/bench.txt
