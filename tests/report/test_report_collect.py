@@ -90,6 +90,8 @@ def test_numbers_that_are_no_shares_are_refused(run: Run, part: str, number: flo
         ({"metrics": {}}, "lacks metric hit@1"),
         ({"tied_fraction": math.nan}, "holds tied_fraction nan"),
         ({"seconds": math.inf}, "holds seconds inf"),
+        ({"mean_cosine": math.nan}, "holds mean_cosine nan"),
+        ({"effective_rank": math.inf}, "holds effective_rank inf"),
     ],
 )
 def test_a_score_of_something_else_is_refused(run: Run, changes: dict, fault: str) -> None:

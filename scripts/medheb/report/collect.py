@@ -149,8 +149,10 @@ def _check_score(path: Path, score: Score, model: Model, task: Task) -> None:
         return
     check_metrics(path, score.metrics, METRICS, score.queries)
     _check_share(path, "tied_fraction", score.tied_fraction)
-    if not math.isfinite(score.seconds):
-        raise MedhebError(path, f"holds seconds {score.seconds}", again)
+    for name in ("seconds", "mean_cosine", "effective_rank"):
+        number = getattr(score, name)
+        if number is not None and not math.isfinite(number):
+            raise MedhebError(path, f"holds {name} {number}", again)
 
 
 def check_metrics(path: Path, metrics: Mapping[str, Metric], wanted: Sequence[str], queries: int) -> None:
