@@ -102,6 +102,7 @@ def test_results_of_two_kinds_are_not_put_into_one_table(run: Run, changes: dict
         ({"model": "other"}, "is for model 'other'"),
         ({"queries": 0}, "holds 0 queries"),
         ({"metrics": {}}, "lacks metric ndcg@5"),
+        ({"tied_fraction": math.nan}, "holds tied_fraction nan, not a number from 0 to 1"),
         (
             {"metrics": {"ndcg@5": {"value": -1, "low": 0, "high": 1, "worst": 0, "chance": 0}}},
             "holds ndcg@5 value -1.0, not a number from 0 to 1",

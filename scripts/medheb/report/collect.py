@@ -148,7 +148,7 @@ def _check_score(path: Path, score: Score, model: Model, task: Task) -> None:
     if not score.status.ok:
         return
     check_metrics(path, score.metrics, METRICS, score.queries)
-    _check_share(path, "tied_fraction", score.tied_fraction)
+    check_share(path, "tied_fraction", score.tied_fraction)
     for name in ("seconds", "mean_cosine", "effective_rank"):
         number = getattr(score, name)
         if number is not None and not math.isfinite(number):
@@ -168,12 +168,17 @@ def check_metrics(path: Path, metrics: Mapping[str, Metric], wanted: Sequence[st
         if name not in metrics:
             raise MedhebError(path, f"lacks metric {name}", again)
         for key, number in metrics[name].model_dump().items():
-            _check_share(path, f"{name} {key}", number)
+            check_share(path, f"{name} {key}", number)
         if metrics[name].low > metrics[name].high:
             raise MedhebError(path, f"has an interval of {name} that ends before it begins", again)
 
 
-def _check_share(path: Path, name: str, number: float) -> None:
+def check_share(path: Path, name: str, number: float) -> None:
+    """Refuse a number that is no share.
+
+    Raises:
+        MedhebError: not a number, or not from 0 to 1.
+    """
     # A little slack: a mean of ones may come out as 1.0000000000000002.
     if not math.isfinite(number) or not -1e-9 <= number <= 1 + 1e-9:
         raise MedhebError(

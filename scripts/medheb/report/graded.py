@@ -21,7 +21,7 @@ from medheb.manifest.graded import Aspect, GradedEntry
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.manifest.task import Task
-from medheb.report.collect import check_metrics, earlier_trouble, failed, public, public_status
+from medheb.report.collect import check_metrics, check_share, earlier_trouble, failed, public, public_status
 from medheb.report.tables import EMPTY, Mean, mean_over
 
 ALL, CROSS = "graded", "cross-source"
@@ -113,6 +113,7 @@ def _cell(run: Run, model: Model, entry: GradedEntry) -> GradedCell:
                 raise MedhebError(path, f"is for {key} {stands!r}, but the manifests say {wanted!r}", AGAIN)
         if score.status.ok:
             check_metrics(path, score.metrics, GRADED_METRICS, score.queries)
+            check_share(path, "tied_fraction", score.tied_fraction)
     except MedhebError as error:
         status = earlier_trouble(run, model, task)
         if status.ok and not path.exists():
