@@ -227,6 +227,22 @@ def test_paths_of_a_restricted_source_are_not_printed_or_logged(
     assert "p1000" not in out
 
 
+@pytest.mark.parametrize(("length", "told"), [(None, "row 3: field 'qry_img_path' is not"), (60, "row 0: is cut off")])
+def test_a_fault_of_a_restricted_file_is_told_with_its_row(
+    tmp_path: Path, length: int | None, told: str, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    task, rows = make.task("released", "b"), rows_of([f"b/p/{number:03d}.png" for number in range(12)])
+    rows[3]["qry_img_path"] = "/p10/p1000.png"
+    run = released(tmp_path, task, rows, b=make.inventory("b", pictures(12)))
+    run = replace(run, datasets={"b": run.datasets["b"].model_copy(update={"show_content": False})})
+    (run.layout.source_files(RELEASED_ID) / task.index).write_text(json.dumps(rows)[:length])
+    assert told in build_index(run, KEY).reason
+    assert check_command(run, [KEY], as_json=False) == 1
+    for text in (capsys.readouterr().out, caplog.text):
+        assert told in text
+        assert "p1000" not in text
+
+
 def test_patterns_take_digests_as_numbers() -> None:
     assert NUMBERS.sub("#", "files/p10/s5/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9.jpg") == "files/p#/s#/#.jpg"
     assert NUMBERS.sub("#", "gold_crop/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9_3_0.png") == "gold_crop/#_#_#.png"

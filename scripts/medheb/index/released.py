@@ -19,6 +19,7 @@ from typing import Any, Literal, Protocol
 from medheb.core.errors import MedhebError
 from medheb.index.json_rows import stream_rows
 from medheb.index.records import Record, WrittenModality
+from medheb.index.refusal import RuleError
 from medheb.manifest.base import check_relative
 from medheb.manifest.task import Task
 
@@ -71,8 +72,18 @@ def released_records(path: Path, task: Task, place: Place, facts: ReleasedFacts,
 
     Raises:
         MedhebError: a fault, with row and field: wrong type, empty pool, missing positive, a path that leaves its
-            folder, a repeated query id, rows of both generations, or no valid JSON at all.
+            folder, a repeated query id, rows of both generations, or no valid JSON at all. Without ``show`` a
+            RuleError, since it then quotes nothing.
     """
+    try:
+        yield from _records(path, task, place, facts, show)
+    except MedhebError as error:
+        if show:
+            raise
+        raise RuleError(error.where, error.fault, error.remedy) from None
+
+
+def _records(path: Path, task: Task, place: Place, facts: ReleasedFacts, show: bool) -> Iterator[Record]:
     ids: dict[str, int] = {}
     for number, row in stream_rows(path, REMEDY):
         where = f"{path} row {number}"

@@ -13,6 +13,7 @@ from medheb.index.built import inventories_of
 from medheb.index.completeness import Disk, Missing, Pattern
 from medheb.index.paths import Images
 from medheb.index.records import image_paths, stream_records
+from medheb.index.refusal import RuleError
 from medheb.index.released import ReleasedFacts, released_records
 from medheb.index.run import may_show, released_file, resolver_of, shown_reason
 from medheb.manifest.dataset import Dataset
@@ -134,7 +135,8 @@ class Checker:
                 return TaskCheck(task.task, state, reason=shown_reason(run, task, status))
             return self._released(task) if released else self._rebuilt(task)
         except MedhebError as error:
-            return TaskCheck(task.task, "failed", reason=str(error) if show else f"{error.fault}. {error.remedy}")
+            told = str(error) if show or isinstance(error, RuleError) else f"{error.fault}. {error.remedy}"
+            return TaskCheck(task.task, "failed", reason=told)
 
     def _read(self, task: Task) -> list[Status]:
         """Make the inventories of a task's sources the kept ones; their statuses."""
