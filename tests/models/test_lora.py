@@ -120,6 +120,20 @@ def test_a_missing_half_is_refused(checkpoint: Checkpoint, broken: Callable[...,
         opened("vlm2vec", checkpoint, adapter)
 
 
+def test_a_layer_without_tensors_is_refused_where_the_settings_name_kinds_of_layers(
+    checkpoint: Checkpoint, broken: Callable[..., Path]
+) -> None:
+    adapter = broken(lambda tensors: {name: values for name, values in tensors.items() if "layers.1." not in name})
+    path = adapter / "adapter_config.json"
+    settings = json.loads(path.read_text())
+    write_json(path, {**settings, "target_modules": ["q_proj", "v_proj"]})
+    with pytest.raises(MedhebError, match=r"2 layers that its settings name have no tensors, the first is .*layers\.1"):
+        opened("vlm2vec", checkpoint, adapter)
+    for chosen in ({"layers_to_transform": 0}, {"layers_to_transform": [0]}, {"exclude_modules": r".*layers\.1\..*"}):
+        write_json(path, {**settings, "target_modules": ["q_proj", "v_proj"], **chosen})
+        opened("vlm2vec", checkpoint, adapter)
+
+
 def test_tensors_of_another_rank_are_refused(checkpoint: Checkpoint, broken: Callable[..., Path]) -> None:
     adapter = broken(
         lambda tensors: {name: values.repeat(1, 2) if "lora_A" in name else values for name, values in tensors.items()}

@@ -7,6 +7,7 @@ left over or missing, and the output must differ from the base's.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ SETTINGS = "adapter_config.json"
 PREFIX = "base_model.model."
 PARTS = (".lora_A", ".lora_B", ".lora_magnitude_vector", ".lora_embedding_A", ".lora_embedding_B")
 REMEDY = "Choose the base model that it was trained on; a merged checkpoint needs no adapter"
+STACK_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 PROBE = tuple(range(1, 9))  # token ids of a short text, in any vocabulary
 
 
@@ -101,6 +103,7 @@ def _merged(network: nn.Module, folder: Path, tensors: dict[str, torch.Tensor]) 
     read_settings(folder / SETTINGS)
     try:
         settings: Any = PeftConfig.from_pretrained(str(folder))
+        _refuse_bare_layers(network, folder, settings, tensors)
         settings.target_modules = sorted({_split(name.removeprefix(PREFIX))[0] for name in tensors})
         settings.exclude_modules = None
         settings.inference_mode = True
@@ -117,6 +120,28 @@ def _merged(network: nn.Module, folder: Path, tensors: dict[str, torch.Tensor]) 
             raise MedhebError(folder / WEIGHTS, f"does not fit: {len(names)} {what}, the first is {names[0]}", REMEDY)
     merged: nn.Module = wrapped.merge_and_unload()
     return merged.eval().requires_grad_(False)
+
+
+def _refuse_bare_layers(network: nn.Module, folder: Path, settings: Any, tensors: dict[str, torch.Tensor]) -> None:
+    """Where the settings name kinds of layers (``q_proj``), each layer of a stack has tensors, or the file lost some.
+
+    Patterns and single layers cannot be judged: old ones have names that the network no longer has.
+
+    Raises:
+        MedhebError: a layer without tensors.
+    """
+    kinds = getattr(settings, "target_modules", None)
+    chosen = [getattr(settings, name, None) for name in ("layers_to_transform", "layers_pattern", "exclude_modules")]
+    if not kinds or isinstance(kinds, str) or any(value is not None for value in chosen):
+        return
+    having = {_split(name.removeprefix(PREFIX))[0] for name in tensors}
+    stacks = {STACK_NUMBER.sub("#", name) for name in having if name.rpartition(".")[2] in kinds}
+    bare = sorted(
+        name for name, _ in network.named_modules() if name not in having and STACK_NUMBER.sub("#", name) in stacks
+    )
+    if bare:
+        fault = f"does not fit: {len(bare)} layers that its settings name have no tensors, the first is {bare[0]}"
+        raise MedhebError(folder / WEIGHTS, fault, "Save or convert the whole adapter again")
 
 
 @torch.inference_mode()
