@@ -142,12 +142,12 @@ def released_file(run: Run, task: Task) -> Path:
     """The fetched task JSON of a task.
 
     Raises:
-        MedhebError: the fetched index has no such file.
+        RuleError: the fetched index has no such file.
     """
     folder = files_of(run, run.with_index().datasets[RELEASED_ID])
     path = folder / task.index
     if not path.is_file():
-        raise MedhebError(
+        raise RuleError(
             path, f"is missing: the released index has no file for task {task.task}", "Set 'task_index: rebuilt'"
         )
     return path
@@ -175,7 +175,7 @@ def _write_released(run: Run, task: Task, images: Images, path: Path) -> Quality
             measure.add(record)
             writer.add(record)
         if not writer.rows:
-            raise MedhebError(source, "holds no record", "Fetch the released index again")
+            raise RuleError(source, "holds no record", "Fetch the released index again")
         missing.require_none(task.index, show)
     if resolver.ways["case"]:
         log.warning("index %s: %d paths resolved by case and slice name", task.task, resolver.ways["case"])

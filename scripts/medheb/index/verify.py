@@ -188,7 +188,8 @@ class Checker:
                     missing.add(path, row)
             return path
 
-        show = may_show(self._run, task)
-        for _ in released_records(released_file(self._run, task), task, place, ReleasedFacts(), show):
-            pass  # reading checks every row
+        source, show = released_file(self._run, task), may_show(self._run, task)
+        # Reading checks every row.
+        if not sum(1 for _ in released_records(source, task, place, ReleasedFacts(), show)):
+            raise RuleError(source, "holds no record", "Fetch the released index again")
         return self._result(task, len(seen), missing, resolver.ways["case"])
