@@ -8,7 +8,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup demo test check unit cluster cluster-demo bench fix lock clean-demo report-example
+.PHONY: help setup demo test check unit demo-twice cluster cluster-demo bench fix lock clean-demo report-example
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,7 +42,10 @@ check: $(READY)
 	$(BIN)/snakemake --lint
 
 unit: $(READY) $(VALIDATORS)
-	$(BIN)/pytest -n $(CORES) --ignore=tests/cluster
+	$(BIN)/pytest -n $(CORES) -m "not slow" --ignore=tests/cluster
+
+demo-twice: $(READY)  ## the demo once more in another folder, on one core, otherwise different: same roots, scores, ranks
+	$(BIN)/pytest -v -m slow tests/end_to_end
 
 cluster: $(READY)  ## tests against a real Slurm started on this machine; needs root, and says what else
 	$(BIN)/pytest -v -m "not slow" tests/cluster
