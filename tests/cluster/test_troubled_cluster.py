@@ -9,7 +9,6 @@ import yaml
 from cluster_bench import CODES, KNEES, Bench
 from throwaway_slurm import Cluster, call
 
-
 IN_TROUBLE = re.compile("down|drain|drng|fail")
 
 
