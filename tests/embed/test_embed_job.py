@@ -145,6 +145,18 @@ def test_out_of_memory_halves_the_budget_once_and_the_score_says_so(run: Run) ->
         patch.setattr("medheb.evaluate.run.load_adapter", lambda *_: ToyAdapter())
         assert evaluate_task(run, MODEL, "toy_i2i").ok
     assert note in read_score(run.layout.score(MODEL, "toy_i2i")).warnings
+    assert embed(run, ToyAdapter(), ToyEncoder()).ok
+    assert (receipt(run).computed, receipt(run).notes) == (0, (note,)), "a later job tells how its vectors were made"
+
+
+def test_a_killed_job_leaves_its_notes_for_the_next(run: Run) -> None:
+    """The first job runs out of memory, stores some shards and is lost before it can write a receipt."""
+    encoder = ToyEncoder(largest=130, fail_at=6, error=ValueError("gone"))
+    with pytest.raises(ValueError, match="gone"):
+        embed(run, ToyAdapter(), encoder)
+    assert not run.layout.embedded(MODEL, "toy").exists()
+    assert embed(run, ToyAdapter(), ToyEncoder()).ok
+    assert receipt(run).notes == ("memory of CPU ran out: batches of 125 tokens",)
 
 
 def test_out_of_memory_twice_is_a_reason(run: Run) -> None:

@@ -1,13 +1,16 @@
 """A large group in several jobs: together they do what one job does, each part once, and trouble is passed on."""
 
+import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from toy_model import ToyAdapter, ToyEncoder
 from toy_run import MODEL, embed, make_files, receipt, store, toy_run
 from toy_run import shards as store_files
 
 from medheb.core.errors import MedhebError
+from medheb.core.files import write_json
 from medheb.core.shards import Shard, parse_shard
 from medheb.core.status import Status
 from medheb.driver import forget_trouble
@@ -16,6 +19,7 @@ from medheb.embed import run as job
 from medheb.embed.gather import gather_shards
 from medheb.embed.receipt import read_receipt, write_receipt
 from medheb.manifest.load import Run
+from medheb.models.base import Prepared, ReadImage, Rendered
 
 SMALL = {"shard_inputs": 4, "batch_tokens": 250, "workers": 0}
 COUNT = 3
@@ -68,6 +72,30 @@ def test_a_shard_that_ran_again_embeds_nothing(run: Run) -> None:
     assert read_receipt(run.layout.embedded_shard(MODEL, "toy", Shard(1, COUNT))).computed == 0
     assert gather_shards(run, MODEL, "toy", COUNT).ok
     assert len(store(run)) == 40
+
+
+def test_notes_of_all_shards_are_those_of_the_group(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counts add up, and jobs that find all stored tell them again."""
+    index = run.layout.task_index("2D_Task/toy/toy_i2i.json")
+    records = json.loads(index.read_text())
+    for number, record in enumerate(records):
+        record["qry_text"] = f"{number} and a long text" if number < 9 else f"{number}"
+    write_json(index, records)
+
+    class Cutting(ToyAdapter):
+        def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
+            found = super().prepare(part, read_image)
+            return Prepared({**found.arrays, "cut": np.asarray(max(0, len(part.text) - 5))}, found.tokens)
+
+    for module in (job, gathering):
+        monkeypatch.setattr(module, "load_adapter", lambda *_: Cutting())
+    for _ in range(2):
+        embed_all(run)
+        assert gather_shards(run, MODEL, "toy", COUNT).ok
+        assert receipt(run).notes == (
+            "texts of this group of tasks that are longer than the model reads, cut at their end: 9",
+        )
+    assert receipt(run).computed == 0
 
 
 def test_trouble_of_a_shard_is_the_trouble_of_the_group(run: Run) -> None:

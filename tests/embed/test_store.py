@@ -87,6 +87,21 @@ def test_digest_sees_keys_and_vectors_not_shards(tmp_path: Path) -> None:
     assert other.digest() != one.digest()
 
 
+def test_notes_stay_with_the_vectors_that_they_are_about(tmp_path: Path) -> None:
+    store = Store(tmp_path / "new")
+    store.append(["a", "b"], vectors(2), cut=["b"], notes=["memory ran out", "memory ran out"])
+    store.append(["c", "d"], vectors(2, seed=1), cut=["c", "d"])
+    for opened in (store, Store(tmp_path / "new")):
+        cut = "texts of this group of tasks that are longer than the model reads, cut at their end: {}"
+        assert opened.notes("abcde") == ("memory ran out", cut.format(3))
+        assert opened.notes("a") == ("memory ran out",)
+        assert opened.notes("cx") == (cut.format(1),)
+        assert opened.notes("x") == ()
+    other = Store(tmp_path / "old")
+    other.append(["a", "b"], vectors(2))
+    assert other.notes("ab") == (), "weights or settings of another fingerprint have notes of their own"
+
+
 def test_leftovers_of_a_killed_writer_are_ignored(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append(["a"], vectors(1))

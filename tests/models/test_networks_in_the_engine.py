@@ -67,10 +67,12 @@ def test_the_receipt_counts_texts_that_were_cut(checkpoint: Checkpoint, tmp_path
         index.read_text().replace('"qry_text": ""', '"qry_text": "small left pleural effusion and no tumor"')
     )
     assert fetch_model(run, "tiny").ok
-    assert embed_inputs(run, "tiny", "toy", 1).ok
-    assert receipt(run).notes == (
-        "1 of the texts embedded by this job were longer than the model reads: cut at their end",
-    )
+    notes = ("texts of this group of tasks that are longer than the model reads, cut at their end: 1",)
+    for computed in (6, 0):
+        assert embed_inputs(run, "tiny", "toy", 1).ok
+        assert (receipt(run).computed, receipt(run).notes) == (computed, notes)
+        assert evaluate_task(run, "tiny", "toy_i2i").ok
+        assert set(notes) <= set(read_score(run.layout.score("tiny", "toy_i2i")).warnings)
 
 
 def test_worker_processes_give_the_same_store(checkpoint: Checkpoint, tmp_path: Path) -> None:

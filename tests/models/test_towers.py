@@ -9,7 +9,7 @@ from PIL import Image
 from tiny import image_tower, text_tower, tiny_dinov2, write_onnx_like_an_exporter, write_tiny_bert
 
 from medheb.core.errors import MedhebError
-from medheb.models.tower_inputs import network_input, text_ids
+from medheb.models.tower_inputs import network_input, text_ids, tokens_cut
 from medheb.models.towers import load_image_encoder, load_text_encoder
 
 
@@ -73,6 +73,8 @@ def test_long_texts_are_cut_at_the_limit(tmp_path: Path) -> None:
     short, long = (text_ids(tmp_path / "bert", "a b c d " * times, 10) for times in (2, 3))
     assert len(short) == 10
     assert np.array_equal(short, long)
+    assert tokens_cut(tmp_path / "bert", "a b c d " * 3, 10) == 4, "12 letters and two ends"
+    assert tokens_cut(tmp_path / "bert", "a b c d", 10) == 0
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights at all", b"PK\x03\x04cut off"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from typing import Any
 
 from medheb.core.errors import MedhebError
 from medheb.core.shards import Shard
@@ -44,7 +45,7 @@ def gather_shards(run: Run, model_id: str, group: str, count: int) -> Status:
     )
     if receipt.status.ok:
         try:
-            receipt = receipt.model_copy(update={"vectors": _vectors(run, receipts)})
+            receipt = receipt.model_copy(update=_read_back(run, receipts))
         except MedhebError as error:
             log.error("%s", error)
             receipt = receipt.model_copy(update={"status": status_of(error, f"embed {model_id} {group}")})
@@ -56,8 +57,8 @@ def gather_shards(run: Run, model_id: str, group: str, count: int) -> Status:
 COSTS = ("computed", "tokens", "padded_tokens", "batches", "seconds")
 
 
-def _vectors(run: Run, receipts: list[Receipt]) -> str:
-    """Digest of all vectors of the group, read back as the evaluation will read them."""
+def _read_back(run: Run, receipts: list[Receipt]) -> dict[str, Any]:
+    """Digest of all vectors of the group, read back as the evaluation will read them, and their notes."""
     first = receipts[0]
     where = f"the shards of {first.model} {first.group}"
     if len({(one.fingerprint, one.inputs) for one in receipts}) > 1:
@@ -76,4 +77,4 @@ def _vectors(run: Run, receipts: list[Receipt]) -> str:
             f"hold {len(parts) - lacking} of {len(parts)} parts of the group",
             "Run `medheb retry`, then the workflow: what is stored is not computed again",
         )
-    return store.digest(parts)
+    return {"vectors": store.digest(parts), "notes": store.notes(parts)}

@@ -33,7 +33,9 @@ class Receipt(Strict):
     dtype: str = ""
     batch_tokens: int = Field(default=0, description="most tokens of a batch")
     ranks: int = 1
-    notes: tuple[str, ...] = Field(default=(), description="what did not go as planned; every score repeats it")
+    notes: tuple[str, ...] = Field(
+        default=(), description="what did not go as planned when the vectors were made; every score repeats it"
+    )
     seconds: float = 0.0
 
 

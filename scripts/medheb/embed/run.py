@@ -24,7 +24,7 @@ from medheb.embed.store import Store
 from medheb.embed.workers import PreparedBatches
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
-from medheb.models.base import Adapter, Encoder, ImageRef, Rendered
+from medheb.models.base import Adapter, Encoder, ImageRef, Prepared, Rendered
 from medheb.models.load import dtype_on, fingerprint, load_adapter, load_encoder, uses_device
 
 log = logging.getLogger("medheb.embed")
@@ -194,13 +194,14 @@ def _encode(
         for batch, prepared in ready:
             if stop.asked:
                 return
-            writer.add(batch.keys, runner.run(encoder, batch, prepared))
+            vectors = runner.run(encoder, batch, prepared)
+            writer.add(batch.keys, vectors, _cut(batch, prepared), runner.notes)
             progress.add(len(batch.keys), sum(batch.tokens))
-    # Networks with a limit on texts count what they cut; towers of the demo and canaries have none.
-    if cut := getattr(encoder, "cut_texts", 0):
-        runner.notes.append(
-            f"{cut} of the texts embedded by this job were longer than the model reads: cut at their end"
-        )
+
+
+def _cut(batch: Batch, prepared: Sequence[Prepared]) -> list[str]:
+    """Keys of the texts that their adapter had to cut."""
+    return [key for key, part in zip(batch.keys, prepared, strict=True) if int(part.arrays.get("cut", 0))]
 
 
 def _loaded(job: Job) -> Encoder:
@@ -232,12 +233,15 @@ def _facts(job: Job | None) -> dict[str, object]:
 
 
 def _finished(job: Job | None, receipt: Receipt) -> Receipt:
-    """The receipt with the digest of all vectors, read back as the evaluation will read them."""
+    """The receipt with the digest of all vectors, read back as the evaluation will read them, and with their notes.
+
+    Notes are kept with the vectors, so that a job which finds them stored tells what the job told that made them.
+    """
     if job is None or not receipt.status.ok:
         return receipt
     try:
         store = job.store if receipt.ranks == 1 else Store(job.store.folder)
-        return receipt.model_copy(update={"vectors": store.digest(job.parts)})
+        return receipt.model_copy(update={"vectors": store.digest(job.parts), "notes": store.notes(job.parts)})
     except MedhebError as error:
         log.error("%s", error)
         return receipt.model_copy(update={"status": status_of(error, f"embed {receipt.model} {receipt.group}")})

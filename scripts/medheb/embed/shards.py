@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +30,8 @@ class ShardWriter:
         self.written = 0
         self._keys: list[str] = []
         self._vectors: list[Vectors] = []
+        self._cut: set[str] = set()
+        self._notes: set[str] = set()
         self._since = clock()
 
     def __enter__(self) -> Self:
@@ -40,18 +42,21 @@ class ShardWriter:
     ) -> None:
         self.flush()
 
-    def add(self, keys: Sequence[str], vectors: Vectors) -> None:
-        """Take the vectors of a batch, float32 [len(keys), d]."""
+    def add(self, keys: Sequence[str], vectors: Vectors, cut: Collection[str], notes: Iterable[str]) -> None:
+        """Take the vectors of a batch, float32 [len(keys), d], and what is to be known of them (see the store)."""
         if self._keys and len(self._keys) + len(keys) > self.most_inputs:
             self.flush()
         self._keys += keys
         self._vectors.append(vectors)
+        self._cut |= set(cut)
+        self._notes |= set(notes)
         if len(self._keys) >= self.most_inputs or self.clock() - self._since >= self.seconds:
             self.flush()
 
     def flush(self) -> None:
         """Write what is waiting."""
         if self._keys:
-            self.store.append(self._keys, np.concatenate(self._vectors))
+            self.store.append(self._keys, np.concatenate(self._vectors), self._cut, self._notes)
             self.written += len(self._keys)
         self._keys, self._vectors, self._since = [], [], self.clock()
+        self._cut, self._notes = set(), set()

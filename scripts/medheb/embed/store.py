@@ -1,8 +1,8 @@
 """The embedding store: append-only shards of vectors by content key. Resume point and cache in one.
 
-A shard is a safetensors file with ``vectors`` float32 [n, d]; its keys, the store's fingerprint and the sha256 of
-the vectors stand in the header. A shard is written whole under a temporary name and renamed, so a reader never sees
-half of one, and several jobs may append at once.
+A shard is a safetensors file with ``vectors`` float32 [n, d]; its keys, the store's fingerprint, the sha256 of the
+vectors and what did not go as planned stand in the header. A shard is written whole under a temporary name and renamed,
+so a reader never sees half of one, and several jobs may append at once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,21 @@ HEAD = "medheb"
 ROWS_AT_ONCE = 4096
 
 
+@dataclass(frozen=True)
+class _Head:
+    """What a shard says of its vectors.
+
+    Args:
+        keys: of the rows.
+        cut: keys of texts that are longer than the model reads.
+        notes: what else did not go as planned.
+    """
+
+    keys: list[str]
+    cut: frozenset[str]
+    notes: tuple[str, ...]
+
+
 class Store:
     """Vectors of one model fingerprint, by the key of a part.
 
@@ -42,14 +58,15 @@ class Store:
         self.repair = repair
         self._shard_of: dict[str, tuple[Path, int]] = {}
         self._open: dict[Path, Vectors] = {}
+        self._cut: set[str] = set()
+        self._notes: dict[Path, tuple[str, ...]] = {}
         for path in sorted(folder.glob(f"*{SUFFIX}")) if folder.is_dir() else []:
             try:
-                keys = _read_keys(path)
+                head = _read_head(path)
             except MedhebError as error:
                 self._set_aside(path, error)
                 continue
-            for row, key in enumerate(keys):
-                self._shard_of.setdefault(key, (path, row))
+            self._take_in(path, head)
 
     def __contains__(self, key: str) -> bool:
         return key in self._shard_of
@@ -60,22 +77,33 @@ class Store:
     def __iter__(self) -> Iterator[str]:
         return iter(self._shard_of)
 
-    def append(self, keys: Sequence[str], vectors: Vectors) -> None:
-        """Write one shard; vectors is float32 [len(keys), d]."""
+    def append(
+        self, keys: Sequence[str], vectors: Vectors, cut: Collection[str] = (), notes: Iterable[str] = ()
+    ) -> None:
+        """Write one shard.
+
+        Args:
+            keys: of the parts.
+            vectors: float32 [len(keys), d].
+            cut: those of the keys whose text is longer than the model reads.
+            notes: what else did not go as planned when these vectors were made.
+        """
         if vectors.shape[:1] != (len(keys),) or vectors.dtype != np.float32:
             raise ValueError(f"{len(keys)} keys need float32 rows, got {vectors.dtype} {vectors.shape}")
         content = np.ascontiguousarray(vectors)
-        head = {
+        head = _Head(list(keys), frozenset(cut), tuple(sorted(set(notes))))
+        written = {
             "fingerprint": self.folder.name,
-            "keys": list(keys),
+            "keys": head.keys,
+            "cut": sorted(head.cut),
+            "notes": head.notes,
             "sha256": hashlib.sha256(content.data).hexdigest(),
         }
-        path = self.folder / f"{json_digest(head['keys'])[:32]}{SUFFIX}"
+        path = self.folder / f"{json_digest(head.keys)[:32]}{SUFFIX}"
         # One entry, because the format keeps several in no order: equal shards are equal files.
-        write_bytes(path, save({"vectors": content}, metadata={HEAD: json.dumps(head, sort_keys=True)}))
+        write_bytes(path, save({"vectors": content}, metadata={HEAD: json.dumps(written, sort_keys=True)}))
         self._open.pop(path, None)
-        for row, key in enumerate(keys):
-            self._shard_of.setdefault(key, (path, row))
+        self._take_in(path, head)
 
     def load(self, keys: Sequence[str]) -> Vectors:
         """Vectors of ``keys`` in their order, float32 [n, d]; each shard is checked when it is first read.
@@ -113,6 +141,20 @@ class Store:
             found += [[key, sha256_bytes(row.tobytes())] for key, row in zip(some, self.load(some), strict=True)]
         return json_digest(found)
 
+    def notes(self, keys: Iterable[str]) -> tuple[str, ...]:
+        """What did not go as planned when the vectors of those ``keys`` that are here were made, by whatever job."""
+        here = [key for key in keys if key in self]
+        found = {note for path in {self._shard_of[key][0] for key in here} for note in self._notes[path]}
+        if cut := sum(key in self._cut for key in here):
+            found.add(f"texts of this group of tasks that are longer than the model reads, cut at their end: {cut}")
+        return tuple(sorted(found))
+
+    def _take_in(self, path: Path, head: _Head) -> None:
+        self._cut |= head.cut
+        self._notes[path] = head.notes
+        for row, key in enumerate(head.keys):
+            self._shard_of.setdefault(key, (path, row))
+
     def _places(self, keys: Sequence[str]) -> dict[Path, tuple[list[int], list[int]]]:
         places: dict[Path, tuple[list[int], list[int]]] = {}
         for position, key in enumerate(keys):
@@ -140,11 +182,12 @@ def _damaged(path: Path, why: object) -> MedhebError:
     return MedhebError(path, f"is damaged ({why})", "Delete it and run the embedding step again")
 
 
-def _read_keys(path: Path) -> list[str]:
+def _read_head(path: Path) -> _Head:
     try:
         with safe_open(path, framework="numpy") as shard:
             head = json.loads(shard.metadata()[HEAD])
             keys: list[str] = head["keys"]
+            cut, notes = frozenset(head.get("cut", ())), tuple(head.get("notes", ()))
             rows = shard.get_slice("vectors").get_shape()[0]
             fingerprint = head["fingerprint"]
     except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
@@ -153,7 +196,7 @@ def _read_keys(path: Path) -> list[str]:
         raise _damaged(path, f"{len(keys)} keys for {rows} vectors")
     if fingerprint != path.parent.name:
         raise _damaged(path, f"written for fingerprint {fingerprint[:12]}, another model, revision or setting")
-    return keys
+    return _Head(keys, cut, notes)
 
 
 def _map_vectors(path: Path) -> Vectors:

@@ -44,7 +44,6 @@ class DecoderEncoder:
             self.network = with_adapter(self.network, lora)
         self.grid = grid
         self.pad = pad
-        self.cut_texts = 0
         self.plain_positions = isinstance(settings, Qwen2VLAdapter) and settings.positions == "plain"
         self.dimension = int(self.network.config.get_text_config().hidden_size)
         shape = (1, 3, 1, 1, 1)
@@ -59,7 +58,6 @@ class DecoderEncoder:
 
     def vectors(self, prepared: Sequence[Prepared]) -> torch.Tensor:
         """Unit vectors, float32 [n, dimension], on the device; with gradients where those are recorded."""
-        self.cut_texts += sum(int(part.arrays["cut"]) > 0 for part in prepared)
         lengths = torch.tensor([len(part.arrays["input_ids"]) for part in prepared])
         shape = (len(prepared), int(lengths.max()))
         ids = torch.full(shape, self.pad, dtype=torch.long)

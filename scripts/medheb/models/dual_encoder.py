@@ -22,7 +22,7 @@ from medheb.index.records import Item
 from medheb.manifest.model import ImageTower
 from medheb.models.base import ImageRef, Prepared, ReadImage, Rendered, Side, SizeOf, Vectors, render_content
 from medheb.models.bridge import FittedBridge, unit_rows
-from medheb.models.tower_inputs import image_tokens, network_input, text_ids
+from medheb.models.tower_inputs import image_tokens, network_input, text_ids, tokens_cut
 
 if TYPE_CHECKING:  # torch takes seconds to import; workers and evaluations do without
     from medheb.models.towers import ImageEncoder, TextEncoder
@@ -68,11 +68,12 @@ class DualEncoderAdapter:
         return len(self.ids(part.text))
 
     def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
-        """``pixels``, float32 [3, size, size], or ``ids``, int64 [tokens]."""
+        """``pixels``, float32 [3, size, size], or ``ids``, int64 [tokens], and how many more were cut off."""
         if part.images:
             return Prepared({"pixels": self.pixels(read_image(part.images[0]))}, tokens=image_tokens(self.image))
         ids = self.ids(part.text)
-        return Prepared({"ids": ids}, tokens=len(ids))
+        cut = tokens_cut(self.text_folder, part.text, self.max_tokens)
+        return Prepared({"ids": ids, "cut": np.asarray(cut)}, tokens=len(ids))
 
     def pixels(self, image: Image.Image) -> NDArray[np.float32]:
         """What the image tower reads, float32 [3, size, size]."""

@@ -122,7 +122,6 @@ class SentenceTransformerEncoder:
             raise load_fault(folder, error) from error
         if settings.max_tokens is not None:
             self.model.max_seq_length = settings.max_tokens
-        self.cut_texts = 0
         with torch.inference_mode():
             self.dimension = int(self.model.encode(["a"], convert_to_numpy=True).shape[1])
 

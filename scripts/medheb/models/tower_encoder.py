@@ -27,7 +27,6 @@ class TowerEncoder(ABC):
     def __init__(self, placement: Placement, mean: Sequence[float], std: Sequence[float], pad: int) -> None:
         self.placement = placement
         self.pad = pad
-        self.cut_texts = 0
         self._mean = torch.tensor(mean, dtype=torch.float32, device=placement.device)[:, None, None]
         self._std = torch.tensor(std, dtype=torch.float32, device=placement.device)[:, None, None]
 
@@ -42,7 +41,6 @@ class TowerEncoder(ABC):
             rows[pictures] = self._finished(self.images(self._normalised(pixels)))
         if texts:
             arrays = [prepared[row].arrays for row in texts]
-            self.cut_texts += sum(int(part["cut"]) > 0 for part in arrays)
             ids, mask = self._padded([part["input_ids"] for part in arrays])
             rows[texts] = self._finished(self.texts(ids, mask))
         return rows

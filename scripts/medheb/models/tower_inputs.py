@@ -49,6 +49,11 @@ def text_ids(folder: Path, text: str, max_tokens: int) -> NDArray[np.int64]:
     return np.asarray(ids, dtype=np.int64)
 
 
+def tokens_cut(folder: Path, text: str, max_tokens: int) -> int:
+    """Tokens at the end of a text that the tower does not read."""
+    return max(0, len(tokenizer_of(folder)(text, truncation=False, verbose=False)["input_ids"]) - max_tokens)
+
+
 @cache
 def tokenizer_of(folder: Path) -> PreTrainedTokenizerBase:
     """The tokenizer of a transformers folder, loaded once in a process.
