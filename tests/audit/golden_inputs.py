@@ -16,18 +16,18 @@ for room in ("build_2d", "build_3d"):
         sys.path.append(str(ROOT / "tests" / room))
 
 import make_all  # noqa: E402
+import make_stacks  # noqa: E402
 import make_volumes  # noqa: E402
 
 from medheb.audit.expected import Item, changes, expected_path, grid_mean, read_expected, update  # noqa: E402
 from medheb.audit.tolerance import grid_digest  # noqa: E402
 from medheb.build.inventory import Inventory  # noqa: E402
-from medheb.build.source import ProtocolName  # noqa: E402
 from medheb.core.digests import json_digest, merkle_root, sha256_file  # noqa: E402
 from medheb.core.errors import MedhebError  # noqa: E402
 from medheb.manifest.load import load_dataset  # noqa: E402
 
 PATH = expected_path("inputs", ROOT)
-PROTOCOLS: tuple[ProtocolName, ...] = ("release", "corrected")
+VOLUMES = (make_volumes, make_stacks)
 
 
 def found(folder: Path) -> dict[str, Item]:
@@ -40,12 +40,13 @@ def found(folder: Path) -> dict[str, Item]:
             out = folder / protocol / name
             inventory = make_all.make(name, files, out, protocol)
             items[f"{name} {protocol}"] = _item(name, inventory, out, make_all.maker_of(name))
-    for name, lay_volumes in make_volumes.LAYS.items():
-        files = folder / "in" / name
-        lay_volumes(files)
-        for protocol in PROTOCOLS:
-            inventory = make_volumes.build(name, files, folder / protocol, protocol)
-            items[f"{name} {protocol}"] = _item(name, inventory, folder / protocol, Path(make_volumes.__file__))
+    for maker in VOLUMES:
+        for name, lay_volumes in maker.LAYS.items():
+            files = folder / "in" / name
+            lay_volumes(files)
+            for protocol in make_stacks.PROTOCOLS:
+                inventory = make_volumes.build(name, files, folder / protocol, protocol)
+                items[f"{name} {protocol}"] = _item(name, inventory, folder / protocol, Path(str(maker.__file__)))
     return items
 
 

@@ -14,8 +14,9 @@ from medheb.audit.folder import read_folder
 from medheb.audit.provenance import write_provenance
 from medheb.audit.record import record_digests
 from medheb.audit.roots import write_roots
+from medheb.build.registry import RECIPES
 from medheb.core.errors import MedhebError
-from medheb.manifest.load import load_config, load_run
+from medheb.manifest.load import load_config, load_datasets, load_run
 from medheb.workflow import Plan
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,19 @@ def test_every_recipe_makes_what_is_expected(tmp_path: Path) -> None:
     """On a change: ``python tests/audit/golden_inputs.py --update``."""
     listed = changes(read_expected(PATH).items, found(tmp_path), {})
     assert not listed, "\n".join(f"{change.name} {change.what}. {change.why}" for change in listed)
+
+
+def test_every_source_has_expected_roots_under_each_protocol_that_it_follows() -> None:
+    """All 54 sources: none is left out."""
+    sources = load_datasets(ROOT / "manifests" / "datasets")
+    wanted = {
+        f"{name} {protocol}"
+        for name, source in sources.items()
+        for protocol in ("release", "corrected")
+        if protocol == "corrected" or RECIPES[source.recipe.name].follows_protocol
+    }
+    assert len(sources) == 54
+    assert read_expected(PATH).items.keys() == wanted
 
 
 def test_the_demo_has_expectations_of_its_present_settings(monkeypatch: pytest.MonkeyPatch) -> None:

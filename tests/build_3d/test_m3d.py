@@ -2,72 +2,18 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+from make_stacks import AXIAL, REPORT, frames, question, tables
+from make_stacks import m3d as lay
 from making import built, faults, lock, root
-from PIL import Image
 
 from medheb.build.inventory import Inventory
-from medheb.build.m3d import plain, report_of
+from medheb.build.m3d import report_of
 from medheb.core.errors import MedhebError
-
-REPORT = "Title: A\nstudy_findings:\n Mass in the\nliver. \ndiscussion:\nNone.\n"
-COLUMNS = [
-    "Image Path",
-    "Text",
-    "Question Type",
-    "Question",
-    *(f"Choice {x}" for x in "ABCD"),
-    "Answer",
-    "Answer Choice",
-]
-AXIAL = "Axial Pöschl"
-
-
-def frames(folder: Path, numbers: range, ending: str = "jpeg", size: tuple[int, int] = (16, 12)) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for number in numbers:
-        Image.fromarray(np.full(size, 3 * number % 256, np.uint8)).save(folder / f"{number}.{ending}")
-
-
-def question(case: str, series: str, text: str, right: str = "Axial", kind: str = "1") -> list[str]:
-    path = f"M3D_Cap_npy/ct_quizze/{case}/{series}.npy"
-    return [path, "", kind, text, "Axial", "Coronal", "Sagittal", "None", right, "A"]
-
-
-def tables(top: Path, rows: list[list[str]]) -> None:
-    for name in ("M3D_VQA_test.csv", "M3D_VQA_test5k.csv"):
-        with (top / name).open("w", newline="", encoding="utf-8") as stream:
-            csv.writer(stream).writerows([COLUMNS, *rows])
-
-
-def lay(top: Path, inner: str = "ct_quizze_00") -> Path:
-    """One case of two series, one of one, and one of the part that is not wanted."""
-    cases = top / "M3D_Cap" / "ct_quizze" / inner
-    frames(cases / "005461" / AXIAL, range(1, 9))
-    frames(cases / "005461" / AXIAL, range(9, 101), "png")
-    frames(cases / "005461" / "Coronal", range(5))
-    frames(cases / "005470" / "Axial", range(3))
-    frames(top / "M3D_Cap" / "ct_case" / "000001" / "Axial", range(3))
-    for case in ("005461", "005470"):
-        (cases / case / "text.txt").write_text(REPORT)
-    listed = {
-        "train": [("ct_case", "000001", "Axial"), ("ct_quizze", "005470", "Axial")],
-        "test": [("ct_quizze", "005461", plain(AXIAL)), ("ct_quizze", "005999", "Axial")],
-        "test100": [("ct_quizze", "005461", plain(AXIAL))],
-    }
-    content = {
-        name: [{"image": f"M3D_Cap_npy/{'/'.join(entry)}.npy", "text": ""} for entry in entries]
-        for name, entries in listed.items()
-    }
-    (top / "M3D_Cap" / "M3D_Cap.json").write_text(json.dumps(content))
-    tables(top, [question("005461", plain(AXIAL), "Which plane?"), question("005999", "Axial", "Which plane?")])
-    return cases
 
 
 def lines(out: Path, name: str) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from make_stacks import archive, arrays
 from making import built, faults, root
 
 from medheb.build.inventory import Inventory
@@ -15,23 +16,8 @@ from medheb.core.errors import MedhebError
 ARCHIVE = "nodulemnist3d_64.npz"
 
 
-def volumes(count: int, depth: int, seed: int) -> np.ndarray:
-    values = np.random.Generator(np.random.PCG64(seed)).integers(0, 256, (count, depth, 6, 5))
-    return values.astype(np.uint8)
-
-
-def arrays(depth: int = 64, test: int = 3) -> dict[str, np.ndarray]:
-    parts = {"train": 2, "val": 1, "test": test}
-    return {
-        **{f"{part}_images": volumes(count, depth, seed) for seed, (part, count) in enumerate(parts.items())},
-        **{f"{part}_labels": (np.arange(count)[:, None] % 2).astype(np.uint8) for part, count in parts.items()},
-    }
-
-
 def lay(folder: Path, content: Mapping[str, np.ndarray], name: str = ARCHIVE) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(folder / "archive.npz", **content)
-    return (folder / "archive.npz").rename(folder / name)
+    return archive(folder, content, name)
 
 
 def cases(inventory: Inventory) -> set[str]:

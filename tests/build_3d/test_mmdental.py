@@ -9,38 +9,13 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
+from make_stacks import mmdental as lay
+from make_stacks import put, scan
 from making import built, faults, lock, root
 from PIL import Image
 
 from medheb.build.inventory import Inventory
 from medheb.core.errors import MedhebError
-
-HEADER = "Filename,Sex,Age,Chief complaint,Diagnosis,Treatment plan"
-VISITS = """101,F,30,"pain, left\nlower","Caries, 36 ",Filling
-7,M,,swelling,Cyst,Surgery
-101,F,31,check,Healed,
-"""
-CENTRED = np.diag([-0.3, 0.3, 0.3, 1.0])
-
-
-def scan(seed: int = 0, shape: tuple[int, ...] = (24, 22, 30)) -> np.ndarray:
-    values = np.random.Generator(np.random.PCG64(seed)).integers(-1000, 2000, shape).astype(np.int16)
-    values[:2] = 0
-    return values
-
-
-def put(path: Path, values: np.ndarray, affine: np.ndarray = CENTRED) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    nibabel.save(nibabel.Nifti1Image(values, affine), path)
-    return path
-
-
-def lay(top: Path, nested: bool = True) -> Path:
-    folder = top / "MMDental"
-    for seed, case in enumerate(("101", "7")):
-        put(folder / case / f"{case}.nii.gz" if nested else folder / f"{case}.nii.gz", scan(seed))
-    (folder / "medical_records.csv").write_bytes(b"\xef\xbb\xbf" + f"{HEADER}\n{VISITS}".encode())
-    return folder
 
 
 def records(out: Path, name: str = "records.jsonl") -> list[dict[str, Any]]:

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from make_stacks import MARKS, stack
+from make_stacks import mrnet as lay
 from making import built, faults, root
 
 from medheb.build.inventory import Fact, Inventory
 from medheb.core.errors import MedhebError
-
-MARKS = {"1130": (0, 0, 0), "1131": (1, 0, 0), "1132": (1, 1, 0), "1133": (1, 0, 1), "1134": (1, 1, 1)}
-PLANES = ("axial", "coronal", "sagittal")
-
-
-def stack(count: int, seed: int, dtype: str = "uint8") -> np.ndarray:
-    values = np.random.Generator(np.random.PCG64(seed)).integers(0, 250, (count, 12, 14))
-    return values.astype(dtype)
-
-
-def lay(
-    top: Path, cases: Sequence[str] = tuple(MARKS), name: str = "{part}-{finding}.csv", redivis: bool = False
-) -> Path:
-    folder = top / "MRNet-v1.0"
-    for case in cases:
-        for position, plane in enumerate(PLANES):
-            (folder / "valid" / plane).mkdir(parents=True, exist_ok=True)
-            np.save(folder / "valid" / plane / f"{case}.npy", stack(8 + 9 * position, int(case) + 10_000 * position))
-    for position, finding in enumerate(("abnormal", "acl", "meniscus")):
-        rows = [f"{case},{marks[position]}" for case, marks in MARKS.items()]
-        if redivis:
-            rows[0] = ",".join(f"_{cell}" for cell in rows[0].split(","))
-        (folder / name.format(part="valid", finding=finding)).write_text("\n".join(rows) + "\n")
-    return folder
 
 
 def labels(inventory: Inventory) -> dict[Fact, Fact]:
