@@ -150,3 +150,17 @@ def test_canaries() -> None:
     assert abs(float(rows[0] @ rows[1])) < 0.9
     assert np.linalg.norm(rows, axis=1) == pytest.approx(1)
     assert len(np.unique(ConstantEncoder(8).encode(prepared))) == 1
+
+
+def test_random_vectors_follow_pixels_not_the_bytes_of_a_file() -> None:
+    adapter = CanaryAdapter()
+    files = [
+        ImageRef("a.png", "1" * 64, "pix1:x"),
+        ImageRef("b.png", "2" * 64, "pix1:x"),
+        ImageRef("c.png", "1" * 64, "pix1:y"),
+    ]
+    inputs = [Rendered("image", images=(file,)) for file in files]
+    assert inputs[0].key != inputs[1].key, "stored under the bytes"
+    same, again, other = RandomEncoder(16).encode([adapter.prepare(part, read) for part in inputs])
+    assert np.array_equal(same, again)
+    assert not np.array_equal(same, other)

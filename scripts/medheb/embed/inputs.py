@@ -65,7 +65,7 @@ def render_task(run: Run, task: Task, adapter: Adapter) -> RenderedTask:
                     f"names image {full}, which none of {', '.join(task.sources)} has built",
                     "Build the index again, or the source that should hold the image",
                 )
-            refs.append(ImageRef(full, found.file.sha256))
+            refs.append(ImageRef(full, found.file.sha256, found.file.content))
             width, height = found.file.facts.get("width"), found.file.facts.get("height")
             if isinstance(width, int) and isinstance(height, int):
                 sizes[found.file.sha256] = (width, height)

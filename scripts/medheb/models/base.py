@@ -10,7 +10,7 @@ The engine (``medheb.embed``) knows nothing else of a model.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -27,10 +27,15 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class ImageRef:
-    """An image by content; ``path`` (in the benchmark folder) only says where to read it."""
+    """An image by content; ``path`` (in the benchmark folder) only says where to read it.
+
+    Stored vectors are found by ``sha256``, the bytes of the file. ``content`` is the L2 digest of the pixels, where the
+    inventory of the source tells it: what must not hang on how a file is compressed uses this one.
+    """
 
     path: str
     sha256: str
+    content: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)

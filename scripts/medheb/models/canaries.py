@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from medheb.core.digests import json_digest
 from medheb.index.records import Item
 from medheb.models.base import ImageRef, Prepared, ReadImage, Rendered, Side, SizeOf, Vectors, render_content
 
@@ -33,8 +34,9 @@ class CanaryAdapter:
         return 1
 
     def prepare(self, part: Rendered, read_image: ReadImage) -> Prepared:
-        """``digest``, uint8 [32]."""
-        return Prepared({"digest": np.frombuffer(bytes.fromhex(part.key), dtype=np.uint8)}, tokens=1)
+        """``digest``, uint8 [32]: of text and pixels, since PNG bytes depend on the machine that wrote them."""
+        content = json_digest([part.modality, part.text, [image.content or image.sha256 for image in part.images]])
+        return Prepared({"digest": np.frombuffer(bytes.fromhex(content), dtype=np.uint8)}, tokens=1)
 
 
 class RandomEncoder:

@@ -157,7 +157,7 @@ KINDS: dict[str, Kind] = {
         encoder=_dual_encoder,
         weights=lambda model, layout: read_bridge(layout.bridge(model.id))[1],
     ),
-    "random": Kind(1, lambda *_: CanaryAdapter(), _canary, on_device=False),
+    "random": Kind(2, lambda *_: CanaryAdapter(), _canary, on_device=False),
     "constant": Kind(1, lambda *_: CanaryAdapter(), _canary, on_device=False),
     **{
         name: Kind(version, network_adapter, network_encoder, weights=weights_digest)
