@@ -12,6 +12,7 @@ from harness import REFS, STREAMS, TOWERS, Tiny, settings_for
 from safetensors.torch import load_file, save_file
 
 from medheb.core.errors import MedhebError
+from medheb.models.hub_weights import require_head
 
 Checkpoint = Callable[[str], Path]
 ON_TRANSFORMERS = ("siglip", "blip2_itc", "vlm2vec", "qwen3vl")
@@ -46,6 +47,20 @@ def test_a_pickle_named_safetensors_is_refused(copied: Callable[[str], Path], na
     torch.save({"a": torch.ones(1)}, folder / "model.safetensors")
     with pytest.raises(MedhebError, match=r"model.safetensors: is a pickle"):
         Tiny(settings_for(name), folder)
+
+
+def test_the_length_of_a_header_may_begin_as_a_pickle_does(tmp_path: Path) -> None:
+    """Lengths are multiples of 8, so one file in 32 begins with byte 0x80, the first one of a pickle."""
+    path = tmp_path / "model.safetensors"
+    for length in range(0, 256, 8):
+        save_file({"a": torch.ones(1)}, path, metadata={"note": "x" * length})
+        if path.read_bytes()[0] == 0x80:
+            break
+    assert path.read_bytes()[0] == 0x80
+    require_head(path)
+    path.write_bytes(path.read_bytes()[:20])
+    with pytest.raises(MedhebError, match="is a pickle"):
+        require_head(path)
 
 
 def test_medimageinsight_is_told_apart_by_content(copied: Callable[[str], Path]) -> None:
