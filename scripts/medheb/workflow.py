@@ -17,6 +17,7 @@ from typing import Any
 from snakemake_interface_common.exceptions import WorkflowError
 
 from medheb.build.registry import RECIPES
+from medheb.build.settings import settings_in
 from medheb.cluster.sizes import build_shards, embed_shards
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
@@ -153,16 +154,7 @@ class Plan:
 
     def build_settings(self, dataset: str) -> str:
         """Recipe, version and options of a source, and what of the run's switches its recipe follows."""
-        manifest, config = self.run.datasets[dataset], self.run.config
-        entry = RECIPES.get(manifest.recipe.name)
-        switches: list[str | None] = [
-            config.protocol if entry and entry.follows_protocol else None,
-            config.drr.chosen(config.protocol) if entry and entry.follows_projector else None,
-        ]
-        if manifest.training and config.trains(dataset):
-            switches.append("training")
-        kept = {"recipe", "images", "places"}
-        return json_digest([manifest.model_dump(mode="json", exclude_defaults=True, include=kept), switches])[:16]
+        return settings_in(self.run, dataset).digest
 
     def build_code(self, dataset: str) -> str:
         """Digest of the code behind the build of a source: the step and its own recipe."""

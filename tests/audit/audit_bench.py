@@ -22,6 +22,7 @@ from PIL import Image
 from medheb.audit.compare import Comparison
 from medheb.audit.verdicts import Finding, Unit, Verification
 from medheb.build.inventory import BuiltFile, Inventory, write_inventory
+from medheb.build.settings import settings_in
 from medheb.core.digests import content_digest, json_digest, merkle_root, sha256_bytes
 from medheb.core.files import write_json
 from medheb.core.layout import Layout
@@ -193,6 +194,7 @@ class Bench:
                 images=FOLDERS[source],
                 recipe="pictures",
                 recipe_version=self.run.datasets[source].recipe.version,
+                settings=settings_in(self.run, source).named,
                 status=status,
                 files=tuple(built),
             ),

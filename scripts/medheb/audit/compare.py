@@ -13,6 +13,7 @@ from medheb.audit.judge import Verdicts
 from medheb.audit.schema import Entry, FileDigests, SourceRecord, SourceRoots
 from medheb.audit.tolerance import compare_grids
 from medheb.audit.verdicts import EXIT_UNUSABLE, SCHEMA_VERSION, Area, Level, Unit, Verdict, exit_code, gravest, unit_of
+from medheb.build.settings import other_settings
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import Strict
 
@@ -106,14 +107,18 @@ def _source(one: AuditFolder, two: AuditFolder, name: str) -> Unit:
     elif before.roots.get("L2") == after.roots.get("L2"):
         verdict = "EQUIVALENT"
     words = f"by roots alone; {before.file_count} files in the first, {after.file_count} in the second"
-    reason = "; ".join(part for part in (words, note) if part)
+    made = _made_with(first, second) if first is not None and second is not None else ""
+    reason = "; ".join(part for part in (words, made, note) if part)
     counts: dict[Verdict, int] = {verdict: max(after.file_count, 1)}
     return Unit(area="source", name=name, verdict=verdict, reason=reason, withheld=True, counts=counts)
 
 
 def _made_with(first: SourceRecord, second: SourceRecord) -> str:
     recipes = [f"{record.recipe} {record.recipe_version}" for record in (first, second)]
-    return f"made with other recipes: {recipes[0]}, {recipes[1]}" if recipes[0] != recipes[1] else ""
+    if recipes[0] != recipes[1]:
+        return f"made with other recipes: {recipes[0]}, {recipes[1]}"
+    others = other_settings(first.settings, second.settings)
+    return f"made with other settings: {', '.join(others)}" if others else ""
 
 
 def _files(first: SourceRecord, second: SourceRecord) -> Verdicts:

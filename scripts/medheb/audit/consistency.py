@@ -27,6 +27,7 @@ from medheb.audit.schema import (
 from medheb.audit.tree import inventory_name, list_tree, something_at
 from medheb.audit.verdicts import Level, Verdict
 from medheb.build.inventory import files_of, read_header
+from medheb.build.settings import other_settings, settings_in
 from medheb.core.digests import merkle_root, sha256sums
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
@@ -48,7 +49,7 @@ def judge_record(run: Run, roots: Roots, records: Mapping[str, SourceRecord], so
             shown = may_show(run, [dataset])
             verdicts[inventory_name(run, dataset) if shown else f"inventory of {dataset}"] = (
                 "MISMATCH",
-                "the inventory claims other files, digests or status than the record",
+                "the inventory claims other files, digests, settings or status than the record",
             )
     verdicts[roots_path(run.layout).name] = _judge_roots(roots)
     if source is None:
@@ -78,6 +79,12 @@ def _judge_source_record(run: Run, roots: Roots, record: SourceRecord) -> tuple[
         if (recipe.name, recipe.version) != (record.recipe, record.recipe_version):
             made = f"{record.recipe} {record.recipe_version}"
             return "MISMATCH", f"the manifest names recipe {recipe.name} {recipe.version}, it was built with {made}"
+        if others := other_settings(record.settings, settings_in(run, dataset).named):
+            again = f"build it again: snakemake dataset_{dataset}"
+            return (
+                "MISMATCH",
+                f"manifest or configuration now say another {', '.join(others)} than it was built with; {again}",
+            )
         try:
             agree = archives_agree(run, dataset, record.archives, record.roots.get("L0"))
         except MedhebError as error:
@@ -189,6 +196,8 @@ def _inventory_contradicts(run: Run, record: SourceRecord) -> bool:
     if not header.status.ok:
         return False
     if (header.recipe, header.recipe_version) != (record.recipe, record.recipe_version):
+        return True
+    if other_settings(header.settings, record.settings):
         return True
     if "L3" in record.roots:
         return len(contents) != record.file_count  # pictures may differ within tolerance; they are judged

@@ -42,6 +42,7 @@ def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
         withheld=not shown,
         recipe=header.recipe,
         recipe_version=header.recipe_version,
+        settings=header.settings,
         file_count=len(files),
         archive_count=len(archives),
         roots=source_roots(archives, files) if built else {},

@@ -58,6 +58,9 @@ class SourceRecord(Strict):
     withheld: bool
     recipe: str
     recipe_version: int
+    settings: dict[str, str] = Field(
+        default_factory=dict, description="digests of recipe options and switches by name, as the build noted them"
+    )
     file_count: int = Field(ge=0)
     archive_count: int = Field(ge=0)
     roots: dict[Level, Sha256]

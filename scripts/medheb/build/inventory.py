@@ -80,6 +80,10 @@ class Inventory(Strict):
     recipe: str
     recipe_version: int
     protocol: str | None = Field(default=None, description="null where the recipe makes the same under each")
+    settings: dict[str, str] = Field(
+        default_factory=dict,
+        description="digests of recipe options and switches by name; empty where nobody noted them",
+    )
     status: Status
     files: tuple[BuiltFile, ...] = ()
     notes: tuple[str, ...] = Field(default=(), description="what was skipped or is thin, in the report's words")
@@ -103,6 +107,7 @@ class Header(Strict):
     recipe: str
     recipe_version: int
     protocol: str | None
+    settings: dict[str, str] = Field(default_factory=dict)
     status: Status
     notes: tuple[str, ...]
     refusals: tuple[Refusal, ...]

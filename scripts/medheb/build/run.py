@@ -25,6 +25,7 @@ from medheb.build.places import link_places
 from medheb.build.recipe import Recipe
 from medheb.build.registry import entry_of, recipe_of
 from medheb.build.rights import is_folder, is_there
+from medheb.build.settings import settings_of
 from medheb.build.source import Projector, ProtocolName, Source
 from medheb.build.telling import commonest_remedy, equals, kinds_of, totals
 from medheb.build.work import MARKERS, do_units, shown, sorted_units, unreadable
@@ -53,10 +54,11 @@ class NothingBuiltError(MedhebError):
 
 @dataclass(frozen=True)
 class Build:
-    """One build: what is read, and where the image folder goes."""
+    """One build: what is read, where the image folder goes, and whether the training part was asked for (if known)."""
 
     source: Source
     benchmark: Path
+    training: bool | None = None
 
     @property
     def target(self) -> Path:
@@ -268,7 +270,9 @@ def _finish(made: Build, recipe: Recipe, inventory: Inventory) -> None:
     _remove_unlisted(staging, listed)
     if recipe.links:
         recipe.links(made.source, made.benchmark, staging)
-    whole = inventory.model_copy(update={"links": _links_of(staging)})
+    source = made.source
+    settings = settings_of(dataset, source.protocol, source.projector, made.training).named
+    whole = inventory.model_copy(update={"settings": settings, "links": _links_of(staging)})
     write_inventory(staging / made.inventory.name, whole)
     link_places(made.benchmark, dataset, listed)
     shutil.rmtree(staging / MARKERS)
@@ -323,7 +327,7 @@ def _build_of(run: Run, dataset: Dataset) -> Build:
         seed=run.config.seed,
         others=others,
     )
-    return Build(source, run.layout.benchmark)
+    return Build(source, run.layout.benchmark, run.config.trains(dataset.id))
 
 
 def _inventory(
