@@ -203,8 +203,10 @@ class Plan:
         )[:16]
 
     def train_settings(self) -> str:
-        """What decides the training rows: everything that decides a task, for all of them."""
-        return json_digest([self.index_settings(task.index) for task in self.run.tasks.values()])[:16]
+        """What decides the training rows: everything that decides a task, and what is a leak, for all of them."""
+        tasks = [self.index_settings(task.index) for task in self.run.every_task.values()]
+        sources = {name: (one.people, one.published_split) for name, one in self.run.datasets.items()}
+        return json_digest([*tasks, self.run.config.protocol, sources])[:16]
 
     def model_settings(self, model: str) -> str:
         """Where a model's weights come from."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import make_benchmark as make
 import pytest
 
+from medheb.build.inventory import BuiltFile, write_inventory
+from medheb.build.splits import NOT_PUBLISHED
 from medheb.core.errors import MedhebError
 from medheb.index.records import read_records
 from medheb.index.run import build_index
-from medheb.index.train import Trained, train_command, training_file
+from medheb.index.train import Kept, Trained, train_command, training_file
 from medheb.manifest.load import Run
 
 TESTS, TRAINS = make.SMALL
@@ -95,7 +98,7 @@ def test_nothing_of_a_test_is_in_the_training(trained: tuple[Run, dict[str, Trai
     for key, task in run.tasks.items():
         assert build_index(run, key).ok
         for record in read_records(run.layout.task_index(task.index)):
-            for item in (record.query, record.candidates[0]):
+            for item in (record.query, *record.candidates):
                 tested.update(f"{task.image_root}/{path}" for path in item.images)
             if not record.query.images and not record.candidates[0].images:
                 texts.add((record.qry_text, record.tgt_text[0]))
@@ -119,21 +122,175 @@ def test_nothing_of_a_test_is_in_the_training(trained: tuple[Run, dict[str, Trai
     assert {path.split("/")[1] for path in listed} == {"MIMIC-CXR-T", "MIMIC-CXR-Report", "MIMIC-CXR-VQA", "PMC"}
 
 
-@pytest.mark.parametrize("protocol", ["corrected", "release"])
-def test_overlaps_of_a_published_split_are_listed_by_name(tmp_path: Path, protocol: str) -> None:
+def with_file(made: make.Made, split: str, **changes: Any) -> str:
+    """Change the first file of a split and give its path; ``content`` is its pixels, the others are facts."""
+    place = next(place for place, file in enumerate(made.files) if file.facts.get("split") == split)
+    file = made.files[place]
+    content = changes.pop("content", file.content)
+    made.files[place] = file.model_copy(update={"content": content, "facts": file.facts | changes})
+    return file.path
+
+
+def first_of(made: make.Made, split: str) -> BuiltFile:
+    return next(file for file in made.files if file.facts.get("split") == split)
+
+
+def change_rows(made: make.Made, name: str, kind: str, *changes: dict[str, str]) -> None:
+    """Change the first rows of a file of records."""
+    rows = [json.loads(line) for line in made.records[name].splitlines()]
+    for row, change in zip(rows, changes, strict=False):
+        row |= change
+    made.files = [file for file in made.files if file.path != name]
+    made.rows(name, rows, kind=kind)
+    made.files.sort(key=lambda file: file.path)
+
+
+PROTOCOLS = pytest.mark.parametrize("protocol", ["corrected", "release"])
+
+
+@PROTOCOLS
+def test_overlaps_of_a_published_split_are_kept_under_release_and_named(tmp_path: Path, protocol: str) -> None:
     run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("bloodmnist",))
     made = make.made_source(run.datasets["bloodmnist"])
-    twin = next(file for file in made.files if file.facts["split"] == "test")
-    first = next(place for place, file in enumerate(made.files) if file.facts["split"] == "train")
     # A picture of the test stands in the training part too, under its own name.
-    made.files[first] = made.files[first].model_copy(update={"content": twin.content})
+    path = with_file(made, "train", content=first_of(made, "test").content)
     make.write_source(run, made)
     found = {entry.task: entry for entry in train_command(run, ["bloodmnist"])}["BloodMNIST_cls"]
     kept = protocol == "release"
-    assert (found.rows, found.overlaps, found.kept) == (TRAINS - (not kept), {"pictures": 1}, kept)
+    assert (found.rows, found.overlaps) == (TRAINS - (not kept), {"image": 1})
+    split = "the train, val and test arrays of the MedMNIST archive"
+    assert found.kept == ((Kept(source="bloodmnist", kind="image", rows=1, split=split),) if kept else ())
+    assert found.removed == ({} if kept else {"published split": 1})
     listed = json.loads((run.layout.train_data / str(found.listed)).read_text())
-    assert listed["rows"] == [{"row": f"bloodmnist/{made.files[first].path}", "shows": ["pictures"]}]
+    row = {"row": f"bloodmnist/{path}", "shows": ["image"], "tests": ["bloodmnist"], "kept": kept}
+    assert listed["rows"] == [row | {"reason": "published split"}]
     assert not run.layout.train_summary.exists(), "the summary is of all tasks"
+
+
+@PROTOCOLS
+def test_overlaps_of_a_drawn_split_are_removed(tmp_path: Path, protocol: str) -> None:
+    """Kvasir has no official split, so what ours has on both sides is in no training row."""
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("kvasir",))
+    assert run.datasets["kvasir"].published_split is None
+    made = make.made_source(run.datasets["kvasir"])
+    twin = first_of(made, "test")
+    path = with_file(made, "train", content=twin.content, label=twin.facts["label"])
+    make.write_source(run, made)
+    for found in train_command(run, ["kvasir"]):
+        lost = found.removed["no published split"]
+        assert (found.kept, found.overlaps) == ((), {"image": lost})
+        assert lost >= 1
+        rows = read(run, found)
+        assert rows
+        assert all(path not in json.dumps(row) for row in rows)
+
+
+@PROTOCOLS
+def test_overlaps_with_another_source_are_removed(tmp_path: Path, protocol: str) -> None:
+    """ISIC-2019 and DermaMNIST hold the same pictures; either has a split of its publisher's."""
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("bloodmnist", "dermamnist"))
+    ours, theirs = (make.made_source(run.datasets[name]) for name in ("bloodmnist", "dermamnist"))
+    twin = first_of(theirs, "test")
+    path = with_file(ours, "train", content=twin.content)
+    # The same picture is in the test of its own source as well: the stronger reason counts.
+    with_file(ours, "test", content=twin.content)
+    for made in (ours, theirs):
+        make.write_source(run, made)
+    found = {entry.task: entry for entry in train_command(run)}["BloodMNIST_cls"]
+    assert (found.kept, found.removed, found.rows) == ((), {"other source": 1}, TRAINS - 1)
+    listed = json.loads((run.layout.train_data / str(found.listed)).read_text())
+    (row,) = listed["rows"]
+    assert (row["row"], row["kept"], row["tests"]) == (f"bloodmnist/{path}", False, ["bloodmnist", "dermamnist"])
+
+
+@PROTOCOLS
+def test_a_case_on_both_sides_of_the_publishers_lists(tmp_path: Path, protocol: str) -> None:
+    """M3D's lists have series of one case in training and test: no picture is shared, the patient is."""
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("m3d",))
+    made = make.made_source(run.datasets["m3d"])
+    patient = first_of(made, "test").facts["group"]
+    moved = first_of(made, "train").facts["group"]
+    made.files = [
+        file.model_copy(update={"facts": file.facts | {"group": patient}}) if file.facts.get("group") == moved else file
+        for file in made.files
+    ]
+    make.write_source(run, made)
+    for found in train_command(run, ["m3d"]):
+        shown = found.overlaps["patient"]
+        if protocol == "corrected":
+            assert (found.kept, found.removed) == ((), {"published split": shown})
+        else:
+            split = "lists train, validation and test of M3D_Cap.json"
+            assert found.kept == (Kept(source="m3d", kind="patient", rows=shown, split=split),)
+            assert found.removed == {}
+
+
+@PROTOCOLS
+def test_a_pair_of_texts_on_both_sides(tmp_path: Path, protocol: str) -> None:
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("medmcqa", "pubmedqa"))
+    ours, theirs = (make.made_source(run.datasets[name]) for name in ("medmcqa", "pubmedqa"))
+    both = {"query": "Ask of both?", "target": "Said by both"}
+    own = {"query": "Ask of ours?", "target": "Said by us"}
+    # Width, case and a full stop make no other pair; another answer does.
+    change_rows(ours, "records.jsonl", "records", own)
+    change_rows(theirs, "records.jsonl", "records", both)
+    shouted = {"query": "ASK of ours?", "target": "Said by us."}
+    change_rows(ours, "train.jsonl", "training", shouted, both, own | {"target": "Said by nobody"})
+    for made in (ours, theirs):
+        make.write_source(run, made)
+    found = {entry.task: entry for entry in train_command(run)}["MedMCQA"]
+    assert found.overlaps == {"text": 2}
+    if protocol == "corrected":
+        assert (found.kept, found.removed) == ((), {"other source": 1, "published split": 1})
+    else:
+        split = "files train.json and dev.json; dev is the benchmark's test"
+        assert found.kept == (Kept(source="medmcqa", kind="text", rows=1, split=split),)
+        assert found.removed == {"other source": 1}
+
+
+def test_a_build_that_drew_its_own_split_has_no_published_one(tmp_path: Path) -> None:
+    run = make.benchmark_run(tmp_path, protocol="release", datasets=("bloodmnist",))
+    made = make.made_source(run.datasets["bloodmnist"])
+    with_file(made, "train", content=first_of(made, "test").content)
+    inventory = make.made_inventory(made, "release").model_copy(update={"notes": (NOT_PUBLISHED,)})
+    write_inventory(run.layout.inventory(made.dataset.images, made.dataset.id), inventory)
+    found = {entry.task: entry for entry in train_command(run)}["BloodMNIST_cls"]
+    assert (found.kept, found.removed) == ((), {"no published split": 1})
+
+
+def test_a_wrong_candidate_of_a_test_is_in_no_training_row(tmp_path: Path) -> None:
+    """The only picture of its class in the test asks nothing, but is shown as a wrong answer."""
+    run = make.benchmark_run(tmp_path, datasets=("bloodmnist",))
+    run = dataclasses.replace(run, tasks={"BloodMNIST_i2i": run.tasks["BloodMNIST_i2i"]})
+    made = make.made_source(run.datasets["bloodmnist"])
+    with_file(made, "test", label="alone", content="pix1:alone")
+    path = with_file(made, "train", label="alone", content="pix1:alone")
+    second = [place for place, file in enumerate(made.files) if file.facts.get("split") == "train"][1]
+    other = made.files[second]
+    made.files[second] = other.model_copy(update={"facts": other.facts | {"label": "alone"}})
+    make.write_source(run, made)
+    (found,) = train_command(run)
+    assert found.overlaps == {"image": 2}
+    assert all(path not in json.dumps(row) for row in read(run, found))
+
+
+def test_only_splits_of_the_publisher_are_called_published() -> None:
+    """Drawn splits and lists of the benchmark's authors are not; each manifest that names one has both parts."""
+    datasets = make.benchmark_run(Path("nowhere")).datasets
+    trained = {
+        source
+        for task in make.benchmark_run(Path("nowhere")).tasks.values()
+        for source in task.sources
+        if task.split == "id"
+    }
+    named = {name for name, dataset in datasets.items() if dataset.published_split}
+    assert named <= trained
+    drawn = {name for name, dataset in datasets.items() if dataset.recipe.options.get("split") == "drawn"}
+    assert drawn == {"aptos_2019", "kvasir", "medpix_vqa"}
+    benchmarks_own = {"kvasir_seg", "pannuke", "cirrmri600", "chest_imagenome", "mimic_cxr_vqa", "vindr_mammo"}
+    ours = {"han_seg", "synthrad2023", "mmdental"}
+    no_training = {"medical_qa_retrieval", "public_health_qa"}
+    assert trained - named == drawn | benchmarks_own | ours | no_training
 
 
 def test_held_out_sources_are_never_trained_on(tmp_path: Path) -> None:
@@ -145,9 +302,10 @@ def test_held_out_sources_are_never_trained_on(tmp_path: Path) -> None:
     assert entry.status.reason == "a source has not been built"
 
 
-def test_a_patient_of_a_test_is_in_no_training_of_any_source(tmp_path: Path) -> None:
+@PROTOCOLS
+def test_a_patient_of_a_test_is_in_no_training_of_any_source(tmp_path: Path, protocol: str) -> None:
     """RadGenome-ChestCT are CT-RATE's scans; the MIMIC sources show one hospital's patients."""
-    run = make.benchmark_run(tmp_path, datasets=("ct_rate", "radgenome_chest_ct"))
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("ct_rate", "radgenome_chest_ct"))
     ours, theirs = (make.made_source(run.datasets[name]) for name in ("ct_rate", "radgenome_chest_ct"))
     patient = next(file.facts["group"] for file in ours.files if file.facts.get("split") == "valid")
     trained = {file.facts["group"] for file in theirs.files if file.facts.get("split") == "train"}
@@ -161,7 +319,8 @@ def test_a_patient_of_a_test_is_in_no_training_of_any_source(tmp_path: Path) -> 
     for made in (ours, theirs):
         make.write_source(run, made)
     found = {entry.task: entry for entry in train_command(run)}["RGCC_i2t"]
-    assert found.overlaps == {"groups": 1}
+    assert found.overlaps == {"patient": 1}
+    assert (found.removed, found.kept) == ({"other source": 1}, ())
     assert found.rows == len(trained) - 1
     mimic = {name for name, dataset in make.benchmark_run(tmp_path).datasets.items() if dataset.people == "mimic_cxr"}
     assert mimic == {"mimic_cxr", "mimic_cxr_lt", "mimic_cxr_vqa", "chest_imagenome"}

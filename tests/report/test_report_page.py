@@ -29,7 +29,17 @@ from medheb.report.gallery import within
 from medheb.report.run import collect_report
 from medheb.report.terminal import print_leaderboard
 
-FILES = {"index.html", "leaderboard.csv", "quality.csv", "tasks.csv", "summary.json", "tables", "figures", "mteb"}
+FILES = {
+    "index.html",
+    "leaderboard.csv",
+    "quality.csv",
+    "quality.json",
+    "tasks.csv",
+    "summary.json",
+    "tables",
+    "figures",
+    "mteb",
+}
 TABLES = {"leaderboard", "families", "tasks", "graded", "table4", "table5", "table6", "table7", "table8"}
 EVIL = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}$\\frac{1}$&amp;"
 VOID = {"meta", "img", "input", "br", "link", "hr"}

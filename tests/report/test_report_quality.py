@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from dataclasses import replace
 
 import make_scores as make
@@ -15,7 +16,7 @@ from medheb.index.measure import Measure
 from medheb.index.paths import Images
 from medheb.index.quality import Splits, read_quality, write_quality
 from medheb.index.records import read_records
-from medheb.index.train import Trained
+from medheb.index.train import Kept, Trained
 from medheb.manifest.load import Run
 from medheb.report.collect import collect
 from medheb.report.quality import index_quality, quality_table, shown_spread
@@ -88,29 +89,54 @@ def test_pictures_that_sources_share_are_listed(measured: Run) -> None:
 
 def test_training_rows_that_show_a_test_are_listed_by_name(measured: Run) -> None:
     layout, tasks = measured.layout, list(measured.tasks)
+    kept = Kept(source="some_source", kind="patient", rows=1, split="its lists of cases")
     rows = [
         Trained(
-            task=key, file=f"{key}.jsonl", status=OK, rows=7, overlaps={"groups": 2}, kept=True, listed=f"{key}.json"
+            task=key,
+            file=f"{key}.jsonl",
+            status=OK,
+            rows=7,
+            overlaps={"patient": 2, "image": 1},
+            kept=(kept,),
+            removed={"other source": 1},
+            listed=f"{key}.json",
         )
         for key in tasks[:2]
     ] + [Trained(task=tasks[2], file="c.jsonl", status=OK, rows=3)]
     write_json(layout.train_summary, [row.model_dump(mode="json") for row in rows])
     for key in tasks[:2]:
-        listed = [{"row": f"{key}/picture_{number}", "shows": ["groups"]} for number in range(2)]
-        write_json(layout.train_data / f"{key}.json", {"task": key, "kept": True, "rows": listed})
+        listed = [{"row": f"{key}/picture_{number}", "shows": ["patient"], "kept": number == 1} for number in range(2)]
+        write_json(layout.train_data / f"{key}.json", {"task": key, "rows": listed})
     closed = measured.tasks[tasks[1]].sources[0]
     shown = {
         name: entry.model_copy(update={"show_content": name != closed}) for name, entry in measured.datasets.items()
     }
     run = replace(measured, datasets=shown)
     found = {overlap.trained.task: overlap.names for overlap in index_quality(collect(run)).overlaps}
-    named = (f"{tasks[0]}/picture_0", f"{tasks[0]}/picture_1")
+    # What is kept comes first.
+    named = (f"{tasks[0]}/picture_1", f"{tasks[0]}/picture_0")
     assert found == {tasks[0]: named if closed not in run.tasks[tasks[0]].sources else (), tasks[1]: ()}
     collect_report(run)
     page = (layout.report / "index.html").read_text(encoding="utf-8")
-    assert "2 with groups of a test" in page
-    assert f"<code>Train_Data/{tasks[1]}.json</code>" in page
+    table = page.partition('id="training-overlaps"')[2].partition("</table>")[0]
+    assert "some_source, patient: 1 <small>(its lists of cases)</small>" in table
+    assert "other source: 1" in table
+    assert f"<code>Train_Data/{tasks[1]}.json</code>" in table
     assert f"{tasks[1]}/picture_0" not in page
+    found_json = {entry["task"]: entry for entry in json.loads((layout.report / "quality.json").read_text())["tasks"]}
+    assert set(found_json) == set(measured.tasks)
+    assert found_json[tasks[0]]["training"]["kept"] == [kept.model_dump(mode="json")]
+    assert found_json[tasks[0]]["training"]["removed"] == {"other source": 1}
+    assert found_json[tasks[0]]["quality"] == read_quality(
+        layout.task_quality(measured.tasks[tasks[0]].index)
+    ).model_dump(mode="json")
+    with (layout.report / "quality.csv").open(encoding="utf-8", newline="") as stream:
+        line = next(row for row in csv.DictReader(stream) if row["task"] == tasks[1])
+    assert (line["training.rows"], line["training.kept.patient"], line["training.removed.other source"]) == (
+        "7",
+        "1",
+        "1",
+    )
     layout.train_summary.write_text('{"cut')
     assert index_quality(collect(run)).overlaps == ()
 

@@ -28,6 +28,7 @@ rule collect_report:
             caption="../report/quality.rst",
             category="Report",
         ),
+        quality_json=f"{RESULTS}/report/quality.json",
         summary=report(
             f"{RESULTS}/report/summary.json",
             caption="../report/summary.rst",

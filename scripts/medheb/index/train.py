@@ -1,8 +1,8 @@
 """Training rows (``Train_Data``) by the rules of the tasks: pairs of the training part, nothing of any test.
 
 One file a task of the in-distribution part, in the published chat style (spec: reference task JSON section 4). No row
-shows a picture, a volume, a text pair or a group (patient, case) of a test. Where a source's own split does that, the
-protocol ``corrected`` leaves the rows out, ``release`` keeps them; both list them beside the rows.
+shows a picture, a volume, a text pair, a patient or a study of a test (:mod:`medheb.index.leaks`), except under
+protocol ``release`` where the split that the source's own publisher shipped does that; those rows are named.
 """
 
 from __future__ import annotations
@@ -11,9 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from hashlib import blake2b
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -27,10 +25,11 @@ from medheb.index.builders.registry import context_of, training_pairs
 from medheb.index.built import inventories_of
 from medheb.index.draw import Draw
 from medheb.index.entries import JOINED, Entry, Source, Sources
+from medheb.index.leaks import PUBLISHED_SPLIT, Kind, Leak, Tested, Why, split_by_publisher
+from medheb.index.paths import Images
 from medheb.index.records import stream_records
 from medheb.index.refusal import RuleError
 from medheb.index.run import may_show, sources_of
-from medheb.index.text_rules import comparable
 from medheb.manifest.base import Strict
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
@@ -53,87 +52,68 @@ def _no_rows(run: Run, task: Task) -> Status:
     return Status(state="blocked" if large else "failed", origin=ORIGIN, reason=reason, remedy=remedy)
 
 
+class Kept(Strict):
+    """Training rows that show something of a test and are kept, as the source's published split has them."""
+
+    source: str
+    kind: Kind = Field(
+        description="what they show: image (a picture or volume), text (a pair), patient (or the case or source "
+        "picture that the source splits by), study"
+    )
+    rows: int
+    split: str = Field(description="what of the publisher's puts it on both sides")
+
+
 class Trained(Strict):
     """What came of the training rows of one task."""
 
     task: str
     file: str = Field(description="below Train_Data")
     status: Status
-    rows: int = 0
-    overlaps: dict[str, int] = Field(
-        default_factory=dict, description="rows that show something of a test, by what they show"
+    rows: int = Field(default=0, description="written, kept ones included")
+    overlaps: dict[Kind, int] = Field(
+        default_factory=dict, description="rows that show something of a test, written or not, by what they show"
     )
-    kept: bool = Field(default=False, description="such rows are kept, as the source's own split has them")
-    listed: str | None = Field(default=None, description="file beside the rows that names them; null if there are none")
-
-
-@dataclass
-class Tested:
-    """What the tests of a run show: digests of pictures and volumes, groups, and pairs of texts."""
-
-    contents: set[bytes] = field(default_factory=set)
-    groups: set[tuple[str, str]] = field(default_factory=set)
-    texts: set[tuple[str, str]] = field(default_factory=set)
-
-    def add(self, run: Run, pair: Pair, form: str) -> None:
-        """Note both sides of a test pair."""
-        for shown in (pair.query, pair.target):
-            self.contents.update(_keys(shown.entry, form))
-        self.groups.update(_group(run, group) for group in pair.groups)
-        if pair.query.entry is None and pair.target.entry is None:
-            self.texts.add((comparable(pair.query.text), comparable(pair.target.text)))
-
-    def overlaps(self, run: Run, pair: Pair, form: str) -> list[str]:
-        """What a training pair shows of the tests."""
-        found = []
-        if any(key in self.contents for shown in (pair.query, pair.target) for key in _keys(shown.entry, form)):
-            found.append("pictures")
-        if any(_group(run, group) in self.groups for group in pair.groups):
-            found.append("groups")
-        texts = (comparable(pair.query.text), comparable(pair.target.text))
-        if pair.query.entry is None and pair.target.entry is None and texts in self.texts:
-            found.append("text pairs")
-        return found
-
-
-def _keys(entry: Entry | None, form: str) -> list[bytes]:
-    """Digests of pictures; of a volume as a whole, as single slices, say black ones, are no leak."""
-    if entry is None:
-        return []
-    return [_key(entry.content)] if form == "3d" else [_key(content) for content in entry.contents]
-
-
-def _key(content: str) -> bytes:
-    return blake2b(content.encode(), digest_size=16).digest()
-
-
-def _group(run: Run, group: tuple[str, str]) -> tuple[str, str]:
-    """A group under the source that its patients come from, so that all sources of one hospital's patients agree."""
-    dataset = run.datasets.get(group[0])
-    return (dataset.people if dataset else group[0]), group[1]
+    kept: tuple[Kept, ...] = Field(default=(), description="of these, what protocol release keeps")
+    removed: dict[Why, int] = Field(
+        default_factory=dict,
+        description="of these, rows that are left out: the test is another source's; nothing of the publisher's says "
+        "which rows are training; or it does, and protocol corrected leaves them out too",
+    )
+    listed: str | None = Field(
+        default=None, description="file beside the rows that names each such row; null if there are none"
+    )
 
 
 def tested_by(run: Run) -> tuple[Tested, dict[str, str]]:
-    """What all tests of the run show, held-out ones included, and why nothing is known of some (task to reason).
+    """What all tests of the run show, held-out and graded ones included, and why nothing is known of some.
+
+    Returns:
+        What they show, and task to reason.
 
     Raises:
         MedhebError: an inventory is of another protocol or version.
     """
-    tested, unseen = Tested(), dict[str, str]()
-    for task in run.tasks.values():
+    tested, unseen = Tested(run), dict[str, str]()
+    for task in run.every_task.values():
         found = _built(run, task)
         if isinstance(found, Status):
             unseen[task.task] = found.reason if may_show(run, task) or found.origin == ORIGIN else UNTOLD
             continue
         family, context = context_of(task, found, Draw(run.config.seed, task.task))
+        published = split_by_publisher(run, context)
         try:
             for pair in family.pairs(context, "test"):
-                tested.add(run, pair, task.form)
+                tested.add(pair, task.form, published)
+            for entry in family.pool(context) if task.pool == "local" else ():
+                tested.add_entry(entry, task.form, entry.dataset in published)
         except MedhebError as error:
             plain = isinstance(error, RuleError) or may_show(run, task)
             unseen[task.task] = error.fault if plain else UNTOLD
-        if run.config.task_index == "released":
-            tested.contents.update(_released(run, task, found))
+        if run.config.task_index == "released" and task.task in run.tasks:
+            for entry in _released(run, task):
+                official = entry.dataset in published and context.part_of(entry) == "test"
+                tested.add_entry(entry, task.form, official)
     return tested, unseen
 
 
@@ -146,16 +126,21 @@ def _built(run: Run, task: Task) -> Sources | Status:
     return sources_of(run, task, inventories) if status.ok else status
 
 
-def _released(run: Run, task: Task, sources: Sources) -> Iterator[bytes]:
-    """Digests of the items of a task file that was released; they need not be those of our rules."""
+def _released(run: Run, task: Task) -> Iterator[Entry]:
+    """Items of a task file that was released; they need not be those of our rules."""
     path = run.layout.task_index(task.index)
     if not path.exists() or task.image_root is None:
         return
-    contents = sources.contents()
+    images = Images(inventories_of(run, task))
     for record in stream_records(path):
         for item in (record.query, *record.candidates):
-            found = [contents.get(image, image) for image in item.images]
-            yield from map(_key, [JOINED.join(found)] if item.modality == "volume" else found)
+            found = [images.get(f"{task.image_root}/{name}") for name in item.images]
+            known = [one for one in found if one is not None]
+            if known:
+                files = [one.file for one in known]
+                content = JOINED.join(file.content for file in files)
+                paths = tuple(file.path for file in files)
+                yield Entry(known[0].source.id, item.images, content, files[0].facts, paths)
 
 
 def training_file(task: Task) -> str:
@@ -198,48 +183,76 @@ def train_command(run: Run, names: Sequence[str] = ()) -> list[Trained]:
 def _write_task(run: Run, task: Task, tested: Tested, folder: Path) -> Trained:
     name = training_file(task)
     target, listed = folder / name, folder / f"{PurePosixPath(name).stem}.overlaps.json"
-    pairs = _pairs_or_status(run, task)
-    if isinstance(pairs, Status):
+    found = _pairs_or_status(run, task)
+    if isinstance(found, Status):
         for path in (target, listed):
             path.unlink(missing_ok=True)
-        return Trained(task=task.task, file=name, status=pairs)
-    kept, rows = run.config.protocol == "release", 0
-    overlaps: Counter[str] = Counter()
-    names: list[dict[str, Any]] = []
+        return Trained(task=task.task, file=name, status=found)
+    published, pairs = found
+    rows, seen = 0, _Seen(run)
     with atomic_open(target) as stream:
         for pair in pairs:
-            shown = tested.overlaps(run, pair, task.form)
-            if shown:
-                overlaps.update(shown)
-                names.append({"row": pair.name, "shows": shown})
-            if not shown or kept:
+            leak = tested.leak(pair, task.form, published)
+            if leak is None or seen.keeps(pair, leak):
                 text = json.dumps(training_row(task, pair), ensure_ascii=False, sort_keys=True, allow_nan=False)
                 stream.write(f"{text}\n".encode())
                 rows += 1
-    if names:
-        content = names if may_show(run, task) else [{"shows": row["shows"]} for row in names]
-        write_json(listed, {"task": task.task, "kept": kept, "rows": content})
+    if seen.named:
+        names = seen.named if may_show(run, task) else [row | {"row": None} for row in seen.named]
+        write_json(listed, {"task": task.task, "rows": names})
     else:
         listed.unlink(missing_ok=True)
-    log.info("index train %s: %d rows, %d overlaps with tests", task.task, rows, len(names))
+    log.info("index train %s: %d rows, %d overlaps with tests", task.task, rows, len(seen.named))
     return Trained(
         task=task.task,
         file=name,
         status=OK,
         rows=rows,
-        overlaps=dict(sorted(overlaps.items())),
-        kept=kept and bool(names),
-        listed=listed.name if names else None,
+        overlaps=dict(sorted(seen.kinds.items())),
+        kept=seen.kept(),
+        removed=dict(sorted(seen.removed.items())),
+        listed=listed.name if seen.named else None,
     )
 
 
-def _pairs_or_status(run: Run, task: Task) -> Iterable[Pair] | Status:
-    """Training pairs of a task, or why there are none."""
+class _Seen:
+    """Rows of one task that show something of a test."""
+
+    def __init__(self, run: Run) -> None:
+        self._run, self._kept = run, Counter[tuple[str, Kind]]()
+        self.kinds, self.removed = Counter[Kind](), Counter[Why]()
+        self.named: list[dict[str, Any]] = []
+
+    def keeps(self, pair: Pair, leak: Leak) -> bool:
+        """Count a row; may it be written?"""
+        keep = self._run.config.protocol == "release" and leak.why == PUBLISHED_SPLIT
+        self.kinds.update(leak.kinds)
+        self.named.append(
+            {"row": pair.name, "shows": leak.kinds, "tests": leak.tests, "kept": keep, "reason": leak.why}
+        )
+        if keep:
+            self._kept.update((dataset, kind) for kind, dataset in leak.shows)
+        else:
+            self.removed[leak.why] += 1
+        return keep
+
+    def kept(self) -> tuple[Kept, ...]:
+        """Kept rows by source and kind."""
+        return tuple(
+            Kept(source=source, kind=kind, rows=rows, split=self._run.datasets[source].published_split or "")
+            for (source, kind), rows in sorted(self._kept.items())
+        )
+
+
+def _pairs_or_status(run: Run, task: Task) -> tuple[frozenset[str], Iterable[Pair]] | Status:
+    """Sources whose publisher's split decides, and the training pairs of a task; or why there are none."""
     sources = _built(run, task)
     if isinstance(sources, Status):
         return sources
     try:
-        return _training(run, task, sources) or _no_rows(run, task)
+        pairs = _training(run, task, sources)
+        _, context = context_of(task, sources, Draw(run.config.seed, task.task))
+        return _no_rows(run, task) if pairs is None else (split_by_publisher(run, context), pairs)
     except MedhebError as error:
         return status_of(error, f"index train {task.task}")
 

@@ -137,6 +137,12 @@ class Dataset(Strict):
     training: TrainingPart | None = Field(
         default=None, description="null: there is no training part, or it comes with the test part"
     )
+    published_split: str | None = Field(
+        default=None,
+        min_length=5,
+        description="what of the source's own publisher says which rows are training and which are test; null: nothing "
+        "does, such as where the benchmark or this project drew the line",
+    )
     recipe: Recipe
     images: RelativePath = Field(description="folder of the canonical layout that the recipe fills")
     places: tuple[Place, ...] = Field(default=(), description="further places of the layout, made as links")

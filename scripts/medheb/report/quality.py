@@ -1,8 +1,12 @@
-"""The quality of the tasks as a table: what the index step measured, and pictures that sources share."""
+"""The quality of the tasks as a table and as JSON.
+
+What the index step measured, pictures that sources share, and training rows that show something of a test.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import asdict, dataclass
 
 import pandas as pd
 
@@ -15,6 +19,7 @@ from medheb.report.collect import Results
 from medheb.report.tables import tasks_in_order
 
 NAMED = 5
+SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -31,7 +36,7 @@ class Overlap:
 
     Args:
         trained: what came of the training rows of the task.
-        names: of the rows, at most ``NAMED``; none where the terms of a source forbid to show them.
+        names: of the rows, kept ones first, at most ``NAMED``; none where the terms of a source forbid to show them.
     """
 
     trained: Trained
@@ -57,19 +62,19 @@ def index_quality(results: Results) -> IndexQuality:
     return IndexQuality(task_qualities(results), tuple(shared_pictures(results.run)), _overlaps(results))
 
 
-def _overlaps(results: Results) -> tuple[Overlap, ...]:
-    """Of the training rows, if they were made (``snakemake train_data``): those that show something of a test."""
+def _trained(results: Results) -> dict[str, Trained]:
+    """What came of the training rows of each task, if they were made (``snakemake train_data``)."""
     layout = results.run.layout
     try:
         listed = read_json(layout.train_summary, "Run `snakemake train_data`")
         trained = [validate(Trained, row, layout.train_summary) for row in listed]
     except (MedhebError, OSError, TypeError):
-        return ()
-    return tuple(
-        Overlap(entry, _names(results, entry))
-        for entry in trained
-        if entry.overlaps and entry.task in results.run.tasks
-    )
+        return {}
+    return {entry.task: entry for entry in trained if entry.task in results.run.tasks}
+
+
+def _overlaps(results: Results) -> tuple[Overlap, ...]:
+    return tuple(Overlap(entry, _names(results, entry)) for entry in _trained(results).values() if entry.overlaps)
 
 
 def _names(results: Results, entry: Trained) -> tuple[str, ...]:
@@ -77,7 +82,8 @@ def _names(results: Results, entry: Trained) -> tuple[str, ...]:
         return ()
     try:
         content = read_json(results.run.layout.train_data / entry.listed, "Run `snakemake train_data`")
-        return tuple(str(row["row"]) for row in content["rows"][:NAMED])
+        named = sorted(content["rows"], key=lambda row: not row["kept"])[:NAMED]
+        return tuple(str(row["row"]) for row in named)
     except (MedhebError, OSError, KeyError, TypeError):
         return ()
 
@@ -97,11 +103,45 @@ def _read(results: Results, key: str) -> Quality | None:
 
 def quality_table(results: Results) -> pd.DataFrame:
     """One row a task with every figure, nested ones joined by a dot; missing ones are empty."""
+    trained = _trained(results)
     rows = [
-        _flat(entry.quality.model_dump(mode="json")) if entry.quality else {"task": entry.task}
+        (_flat(entry.quality.model_dump(mode="json")) if entry.quality else {"task": entry.task})
+        | _flat(_training(trained.get(entry.task)), "training.")
         for entry in task_qualities(results)
     ]
     return pd.DataFrame(rows).drop(columns="schema_version", errors="ignore").convert_dtypes()
+
+
+def _training(trained: Trained | None) -> dict[str, object]:
+    """Figures of a task's training rows for the table: kept rows by what they show, whatever their source."""
+    if trained is None or not trained.status.ok:
+        return {}
+    kept: Counter[str] = Counter()
+    for entry in trained.kept:
+        kept[entry.kind] += entry.rows
+    return {
+        "rows": trained.rows,
+        "overlaps": dict(trained.overlaps),
+        "kept": dict(kept),
+        "removed": dict(trained.removed),
+    }
+
+
+def quality_json(results: Results) -> dict[str, object]:
+    """Everything as JSON: each task with its training rows (null if none were made), and what sources share."""
+    trained = _trained(results)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "tasks": [
+            {
+                "task": entry.task,
+                "quality": entry.quality.model_dump(mode="json") if entry.quality else None,
+                "training": trained[entry.task].model_dump(mode="json") if entry.task in trained else None,
+            }
+            for entry in task_qualities(results)
+        ],
+        "shared": [asdict(pair) for pair in shared_pictures(results.run)],
+    }
 
 
 def _flat(fields: dict[str, object], start: str = "") -> dict[str, object]:

@@ -18,7 +18,7 @@ from medheb.report.mteb import write_mteb
 from medheb.report.paper import PaperTable, paper_tables
 from medheb.report.per_query import load_values
 from medheb.report.published import Published, published_of
-from medheb.report.quality import quality_table
+from medheb.report.quality import quality_json, quality_table
 from medheb.report.sections import draw
 from medheb.report.significance import METRIC, Significance, pair_table, significance, standing_table
 from medheb.report.summary import summary
@@ -33,10 +33,9 @@ log = logging.getLogger(__name__)
 def collect_report(run: Run, banner: str = "") -> None:
     """Write ``index.html`` and all that belongs to it into the run's report folder.
 
-    Beside the page: ``leaderboard.csv``, ``tasks.csv``, ``quality.csv``, ``summary.json``, every table in four formats
-    in ``tables/``, figures as SVG and PNG in ``figures/``, results in the form of MTEB in ``mteb/``, and
-    ``gallery/`` where not all examples fit the page. Missing or unreadable
-    scores become missing cells.
+    Beside the page: ``leaderboard.csv``, ``tasks.csv``, ``quality.csv``, ``quality.json``, ``summary.json``, every
+    table in four formats in ``tables/``, figures as SVG and PNG in ``figures/``, results in the form of MTEB in
+    ``mteb/``, and ``gallery/`` where not all examples fit the page. Missing or unreadable scores become missing cells.
 
     Args:
         run: with its results.
@@ -67,6 +66,7 @@ def collect_report(run: Run, banner: str = "") -> None:
     write_text(folder / "leaderboard.csv", as_csv(leaderboard(results)))
     write_text(folder / "tasks.csv", as_csv(task_table(results)))
     write_text(folder / "quality.csv", as_csv(quality_table(results)))
+    write_json(folder / "quality.json", quality_json(results))
     write_json(folder / "summary.json", summary(results, graded))
     _write_tables(results, published, paper, graded, found)
     for part, kept in zip(galleries, shown, strict=True):

@@ -228,8 +228,12 @@ def _same_class(context: Context[ClassOptions], pair: Pair, name: str, member: E
 
 def same_wrong(context: Context[SameOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Pictures of other classes from the candidates' side."""
-    found = context.of_part(labelled(context, "last" if context.options.across else "all"), "test")
-    return one_of_each(context, _by_class(found, _class_of(context)))
+    return one_of_each(context, _by_class(same_pool(context), _class_of(context)))
+
+
+def same_pool(context: Context[SameOptions]) -> list[Entry]:
+    """Pictures of the test on the candidates' side."""
+    return context.of_part(labelled(context, "last" if context.options.across else "all"), "test")
 
 
 def image_pairs(context: Context[ClassOptions], part: Part) -> Iterator[Pair]:
@@ -257,5 +261,9 @@ def _without_confusable(found: Sequence[Entry], options: ClassOptions) -> list[E
 
 def image_wrong(context: Context[ClassOptions], _: Sequence[Pair], __: Sequence[Pair]) -> Wrong:
     """Pictures of other labels."""
-    found = context.of_part(labelled(context), "test")
-    return one_of_each(context, _by_class(found, lambda entry: entry.fact(context.options.label)))
+    return one_of_each(context, _by_class(pool(context), lambda entry: entry.fact(context.options.label)))
+
+
+def pool(context: Context[ClassOptions]) -> list[Entry]:
+    """Pictures of the test."""
+    return context.of_part(labelled(context), "test")

@@ -89,3 +89,8 @@ def match_wrong(context: Context[MatchOptions], _: Sequence[Pair], __: Sequence[
         return chosen
 
     return wrong
+
+
+def pool(context: Context[MatchOptions]) -> list[Entry]:
+    """Candidates of the test."""
+    return [*_by_key(context, "test").values()]

@@ -93,3 +93,8 @@ def overlap_wrong(context: Context[OverlapOptions], _: Sequence[Pair], __: Seque
         return chosen
 
     return wrong
+
+
+def pool(context: Context[OverlapOptions]) -> list[Entry]:
+    """Candidates of the test."""
+    return _labelled(context, "last", "test")

@@ -13,7 +13,7 @@ from medheb.core.errors import MedhebError
 from medheb.index.builders import classes, matches, overlap, questions, regions, reports, texts
 from medheb.index.builders.common import Context, Pair, Part, RuleOptions, Wrong, rows_of, unambiguous
 from medheb.index.draw import Draw
-from medheb.index.entries import Sources
+from medheb.index.entries import Entry, Sources
 from medheb.index.records import Record
 from medheb.manifest.base import describe_faults
 from medheb.manifest.rules import IndexRule
@@ -29,24 +29,26 @@ class Family:
         pairs: all pairs of a part, test or train.
         wrong: from all test pairs, and those that become rows, to what finds the wrong candidates of one.
         published: rows that a published program drew, None where it drew none.
+        pool: pictures and volumes that a local pool can draw on, also those that are in no pair.
     """
 
     options: type[RuleOptions]
     pairs: Callable[[Context[Any], Part], Iterable[Pair]]
     wrong: Callable[[Context[Any], Sequence[Pair], Sequence[Pair]], Wrong]
     published: Callable[[Context[Any]], list[Record] | None] = lambda _: None
+    pool: Callable[[Context[Any]], Iterable[Entry]] = lambda _: ()
 
 
 FAMILIES: dict[str, Family] = {
     "label": Family(classes.ClassOptions, classes.label_pairs, classes.label_wrong),
-    "label_to_image": Family(classes.ClassOptions, classes.image_pairs, classes.image_wrong),
-    "matched": Family(matches.MatchOptions, matches.match_pairs, matches.match_wrong),
+    "label_to_image": Family(classes.ClassOptions, classes.image_pairs, classes.image_wrong, pool=classes.pool),
+    "matched": Family(matches.MatchOptions, matches.match_pairs, matches.match_wrong, pool=matches.pool),
     "question": Family(questions.QuestionOptions, questions.question_pairs, questions.question_wrong),
     "region": Family(regions.RegionOptions, regions.region_pairs, regions.region_wrong),
     "report": Family(reports.ReportOptions, reports.report_pairs, reports.report_wrong),
     "report_to_image": Family(reports.ReportOptions, reports.image_of_report_pairs, reports.image_of_report_wrong),
-    "same_label": Family(classes.SameOptions, classes.same_pairs, classes.same_wrong),
-    "shared_labels": Family(overlap.OverlapOptions, overlap.overlap_pairs, overlap.overlap_wrong),
+    "same_label": Family(classes.SameOptions, classes.same_pairs, classes.same_wrong, pool=classes.same_pool),
+    "shared_labels": Family(overlap.OverlapOptions, overlap.overlap_pairs, overlap.overlap_wrong, pool=overlap.pool),
     "text_pairs": Family(texts.TextOptions, texts.text_pairs, texts.text_wrong, texts.published_records),
 }
 
