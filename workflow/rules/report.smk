@@ -28,7 +28,11 @@ rule collect_report:
             caption="../report/quality.rst",
             category="Report",
         ),
-        quality_json=f"{RESULTS}/report/quality.json",
+        quality_json=report(
+            f"{RESULTS}/report/quality.json",
+            caption="../report/quality.rst",
+            category="Report",
+        ),
         summary=report(
             f"{RESULTS}/report/summary.json",
             caption="../report/summary.rst",
