@@ -46,6 +46,7 @@ STEPS = {
     "graded": "medheb.evaluate.graded",
     "report": "medheb.report.run",
     "audit": "medheb.audit.record",
+    "roots": "medheb.audit.provenance",
 }
 
 

@@ -24,11 +24,12 @@ rule record_digests:
 
 
 rule audit:
-    """Merkle roots of sources, task files and scores, and how everything was made."""
+    """Merkle roots of sources, task files, scores and graded scores, and how everything was made."""
     input:
         digests=PLAN.all_digests(),
         indices=PLAN.all_indices(),
         scores=PLAN.scores(),
+        graded=PLAN.graded_scores(),
     output:
         roots=f"{RESULTS}/audit/roots.json",
         provenance=f"{RESULTS}/audit/provenance.json",
@@ -43,6 +44,6 @@ rule audit:
         mem_mb=1000,
         runtime=30,
     params:
-        code=lambda _: PLAN.code("audit"),
+        code=lambda _: PLAN.code("roots"),
     shell:
         "medheb audit roots > {log} 2>&1"

@@ -60,11 +60,18 @@ def compare(
 @audit_app.command("recompute")
 def recompute(
     scores: Annotated[
-        Path | None, typer.Option(help="Folder of scores from elsewhere. Default: this run's, held against its roots.")
+        Path | None,
+        typer.Option(
+            help="Folder of scores from elsewhere, graded ones in 'graded' beside it. Default: this run's, held "
+            "against its roots."
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compute all metrics again from the ranks of each query, without models or images. Exit codes as for verify."""
+    """Compute all metrics again from the ranks of each query (graded ones from its values), without models or images.
+
+    Exit codes as for verify.
+    """
     from medheb.audit.commands import recompute_command
 
     raise typer.Exit(recompute_command(current_run(), scores, as_json))

@@ -63,6 +63,7 @@ def compare(first: Path, second: Path) -> Comparison:
     sections: tuple[tuple[Area, str, dict[str, Entry], dict[str, Entry]], ...] = (
         ("index", "task JSONs", one.roots.index.entries, two.roots.index.entries),
         ("scores", "scores", one.roots.scores.entries, two.roots.scores.entries),
+        ("graded", "graded scores", one.roots.graded.entries, two.roots.graded.entries),
         ("embeddings", "embedded inputs", one.roots.embeddings.entries, two.roots.embeddings.entries),
     )
     units += [unit_of(area, title, _entries(before, after)) for area, title, before, after in sections]
@@ -229,9 +230,9 @@ def _explain(units: list[Unit], levels: Mapping[str, tuple[Level, ...]], environ
             "Radiographs differ within their declared tolerance, so data roots differ, and with them digests of inputs "
             f"and scores. Processors: {'; '.join(machines) or 'as recorded'}"
         )
-    scores = next((unit for unit in units if unit.area == "scores"), None)
+    scores = any("MISMATCH" in unit.counts for unit in units if unit.area in {"scores", "graded"})
     images = [unit for unit in units if unit.area in {"source", "index"}]
-    if scores is not None and "MISMATCH" in scores.counts and all(unit.verdict != "MISMATCH" for unit in images):
+    if scores and all(unit.verdict != "MISMATCH" for unit in images):
         numbers = [f"{name}: {text}" for name, text in environment.items() if name.startswith(NUMBERS)]
         shown = "; ".join(numbers[:8]) or "nothing that is recorded differs"
         lines.append(f"Scores differ though images and tasks are equal: a model's vectors differ. Machines: {shown}")

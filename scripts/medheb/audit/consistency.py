@@ -102,7 +102,7 @@ def _judge_sums(run: Run, record: SourceRecord) -> tuple[Verdict, str]:
 
 
 def _judge_index_sums(run: Run, roots: Roots) -> tuple[Verdict, str]:
-    known = {key: entry for key, entry in roots.index.entries.items() if key in run.tasks}
+    known = {key: entry for key, entry in roots.index.entries.items() if key in run.every_task}
     return _judge_text(index_sums_path(run.layout), sha256sums(shown_index(run, known)).encode())
 
 
@@ -117,11 +117,10 @@ def _judge_text(path: Path, expected: bytes) -> tuple[Verdict, str]:
 
 
 def _judge_roots(roots: Roots) -> tuple[Verdict, str]:
-    sections = {"index": roots.index, "scores": roots.scores, "embeddings": roots.embeddings}
-    for name, section in sections.items():
+    for name, section in roots.sections.items():
         if section_of(section.entries, SECTION_LEVELS[name]) != section:
             return "MISMATCH", f"the roots of {name} are not those of its entries: edited after recording"
-    for level, root in overall_roots(roots.sources, sections).items():
+    for level, root in overall_roots(roots.sources, roots.sections).items():
         if roots.overall.get(level) != root:
             return "MISMATCH", f"the overall {level} root is not that of the roots above it: edited after recording"
     return "IDENTICAL", ""
@@ -171,7 +170,7 @@ def _states_the_roots(provenance: Provenance, roots: Roots) -> bool:
     for name, source in roots.sources.items():
         stated[f"archives/{name}"] = {level: root for level, root in source.roots.items() if level == "L0"}
         stated[f"source/{name}"] = {level: root for level, root in source.roots.items() if level != "L0"}
-    for kind, section in (("index", roots.index), ("scores", roots.scores), ("embeddings", roots.embeddings)):
+    for kind, section in roots.sections.items():
         stated |= {f"{kind}/{name}": dict(entry.digests) for name, entry in section.entries.items()}
     made = provenance.artefacts
     return all(name in made and made[name].digests == digests for name, digests in stated.items())

@@ -1,6 +1,7 @@
 """RO-Crate of a run, profile Workflow Run Crate 0.5: workflow, configuration, audit folder, scores and tables.
 
-Nothing of a source that may not be shown leaves: the audit folder holds none of it, and its scores stay out.
+Nothing of a source that may not be shown leaves: the audit folder holds none of it, and its scores stay out, graded
+ones too.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from typing import Any
 
 import medheb
 from medheb.audit.folder import AuditFolder, read_folder
+from medheb.audit.graded import task_of_graded
 from medheb.audit.privacy import may_show
 from medheb.audit.schema import AGAIN, roots_path
 from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_folder, write_bytes, write_json
+from medheb.evaluate.graded_score import read_graded_score
 from medheb.evaluate.score import read_score
 from medheb.manifest.load import Run
 
@@ -102,6 +105,12 @@ def _result_files(run: Run, folder: AuditFolder) -> dict[str, bytes]:
             if may_show(run, task.sources) and path.is_file() and read_score(path).status.ok:
                 files[f"scores/{model}/{key}.json"] = path.read_bytes()
                 files[f"scores/{model}/{key}.parquet"] = run.layout.per_query(model, key).read_bytes()
+        for key in run.graded_entries:
+            path = run.layout.graded(model, key)
+            shown = may_show(run, task_of_graded(run, key).sources)
+            if shown and path.is_file() and read_graded_score(path).status.ok:
+                files[f"graded/{model}/{key}.json"] = path.read_bytes()
+                files[f"graded/{model}/{key}.parquet"] = path.with_suffix(".parquet").read_bytes()
     return files
 
 
@@ -114,7 +123,7 @@ def _audit_files(folder: AuditFolder) -> list[str]:
 def _graph(run: Run, folder: AuditFolder, files: dict[str, bytes], recorded: str) -> list[Entity]:
     snakemake = str(folder.environment.get("packages", {}).get("snakemake", "unknown"))
     sources = [_source(run, folder, dataset) for dataset in run.datasets]
-    results = [name for name in files if name.startswith(("audit/", "scores/", "report/"))]
+    results = [name for name in files if name.startswith(("audit/", "scores/", "graded/", "report/"))]
     parameters = [
         _parameter("#param-configuration", "configuration", "File", CONFIGURATION),
         _parameter("#param-roots", "audit roots", "File", "audit/roots.json"),

@@ -79,11 +79,10 @@ def _lists_what_it_states(record: SourceRecord) -> bool:
 
 
 def _roots_faults(roots: Roots) -> dict[str, str]:
-    sections = {"index": roots.index, "scores": roots.scores, "embeddings": roots.embeddings}
-    for name, section in sections.items():
+    for name, section in roots.sections.items():
         if section_of(section.entries, SECTION_LEVELS[name]) != section:
             return {"roots.json": f"the roots of {name} are not those of its entries: edited after recording"}
-    if overall_roots(roots.sources, sections) != roots.overall:
+    if overall_roots(roots.sources, roots.sections) != roots.overall:
         return {"roots.json": "the overall roots are not those of the roots above them: edited after recording"}
     return {}
 

@@ -33,9 +33,13 @@ class Origin:
     def contradiction(self, score: Path) -> str:
         """How the score's stated origin differs from what is known, or an empty text."""
         stated = read_score(score)
-        if self._data_root is not None and stated.data_root != self._data_root:
+        return self.differs(stated.data_root, stated.task_digest)
+
+    def differs(self, data_root: str, task_digest: str) -> str:
+        """How a stated origin differs from what is known, or an empty text."""
+        if self._data_root is not None and data_root != self._data_root:
             return "was computed from other images than are recorded"
-        if self._task_digest is not None and stated.task_digest != self._task_digest:
+        if self._task_digest is not None and task_digest != self._task_digest:
             return "was computed from another task JSON than lies here"
         return ""
 

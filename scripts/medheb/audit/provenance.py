@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from pydantic import Field
 
 import medheb
+from medheb.audit.graded import task_of_graded
 from medheb.audit.roots import score_name
 from medheb.audit.schema import Entry, Roots, read_part
 from medheb.audit.verdicts import Level
@@ -58,6 +59,9 @@ class Rules(Protocol):
 
     def evaluate_settings(self) -> str:
         """Digest of protocol, seed and interval options."""
+
+    def graded_settings(self, key: str) -> str:
+        """Digest of the same, and of a graded task with its relation."""
 
 
 class Artefact(Strict):
@@ -127,7 +131,7 @@ def _artefacts(run: Run, roots: Roots, rules: Rules) -> Iterator[tuple[str, Arte
                 digests={level: root for level, root in found.items() if level != "L0"},
             ),
         )
-    for key, task in run.tasks.items():
+    for key, task in run.every_task.items():
         yield (
             f"index/{key}",
             Artefact(
@@ -201,15 +205,36 @@ def _of_model(run: Run, roots: Roots, rules: Rules, model: str) -> Iterator[tupl
                 ),
                 code=rules.code("evaluate"),
                 settings=rules.evaluate_settings(),
-                parameters={
-                    "protocol": run.protocol.name,
-                    "protocol_digest": json_digest(run.protocol.model_dump(mode="json"))[:16],
-                    "seed": run.config.seed,
-                    **run.config.evaluate.model_dump(mode="json"),
-                },
+                parameters=_evaluation(run),
                 digests=_digests(roots.scores.entries[score_name(model, key)]),
             ),
         )
+    for key, entry in run.graded_entries.items():
+        task = task_of_graded(run, key)
+        yield (
+            f"graded/{score_name(model, key)}",
+            Artefact(
+                rule="evaluate_graded",
+                inputs=(
+                    f"embeddings/{score_name(model, task.group)}",
+                    f"index/{task.task}",
+                    *(f"source/{name}" for name in task.sources),
+                ),
+                code=rules.code("graded"),
+                settings=rules.graded_settings(key),
+                parameters={"aspect": entry.aspect, "relation": entry.relation, **_evaluation(run)},
+                digests=_digests(roots.graded.entries[score_name(model, key)]),
+            ),
+        )
+
+
+def _evaluation(run: Run) -> dict[str, Any]:
+    return {
+        "protocol": run.protocol.name,
+        "protocol_digest": json_digest(run.protocol.model_dump(mode="json"))[:16],
+        "seed": run.config.seed,
+        **run.config.evaluate.model_dump(mode="json"),
+    }
 
 
 def _digests(entry: Entry) -> dict[Level, str]:

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import Field
 
+from medheb.audit.graded import graded_differences, graded_digest
 from medheb.audit.judge import Verdicts
+from medheb.audit.parquet_table import Table, read_columns
 from medheb.audit.results import score_digest
-from medheb.audit.schema import Roots
+from medheb.audit.schema import Entry, Roots
 from medheb.audit.verdicts import SCHEMA_VERSION, Unit, Verdict, exit_code, gravest, unit_of
 from medheb.core.errors import MedhebError
+from medheb.evaluate.graded_score import PER_QUERY_COLUMNS as GRADED_COLUMNS
+from medheb.evaluate.graded_score import GradedScore, read_graded_score
 from medheb.evaluate.metrics import CUTOFFS, interval
 from medheb.evaluate.score import METRICS, PER_QUERY_COLUMNS, TOP, Score, read_score
 from medheb.manifest.base import Strict
@@ -32,7 +33,6 @@ from medheb.manifest.config import Evaluate
 from medheb.manifest.protocol import Protocol
 
 EXACT = 1e-9
-Table = Mapping[str, NDArray[Any]]
 Numbers = NDArray[np.float64]
 
 
@@ -62,25 +62,57 @@ class Settings:
     seed: int
 
 
+@dataclass(frozen=True)
+class Examined:
+    """What came of one score: the first difference in words, its queries, its status, and how its digest is made."""
+
+    problem: str
+    queries: int
+    built: bool
+    digest: Callable[[], str]
+
+
 def recompute(folder: Path, settings: Settings, roots: Roots | None = None) -> Recomputation:
     """Compute the metrics of all scores in ``folder`` again; whatever differs or cannot be read is a finding.
 
     Args:
-        folder: holds ``<model>/<task>.json`` and ``.parquet``.
+        folder: holds ``<model>/<task>.json`` and ``.parquet``; graded scores lie likewise in ``graded`` beside it.
         settings: protocols, interval options and seed of the run.
         roots: also hold the scores against these recorded digests.
     """
+    recorded = {name: roots.sections[name].entries if roots else {} for name in ("scores", "graded")}
+    examine = partial(_examine, settings=settings)
+    verdicts, done, queries = _judge_all(folder, examine, recorded["scores"])
+    if not verdicts:
+        verdicts[folder.name] = ("MISSING", "holds no scores")
+    units = [unit_of("scores", "metrics from ranks", verdicts)]
+    graded, more, others = _judge_all(
+        folder.with_name("graded"), partial(_examine_graded, settings=settings), recorded["graded"]
+    )
+    if graded:
+        units.append(unit_of("graded", "graded metrics", graded))
+    return Recomputation(
+        verdict=gravest(unit.verdict for unit in units),
+        exit_code=exit_code(units),
+        scores=done + more,
+        queries=queries + others,
+        units=tuple(units),
+    )
+
+
+def _judge_all(
+    folder: Path, examine: Callable[[Path, str], Examined], recorded: Mapping[str, Entry]
+) -> tuple[Verdicts, int, int]:
+    """Verdicts by ``model/task``, how many scores were computed again, and over how many queries."""
     verdicts: Verdicts = {}
     done = queries = 0
     names = sorted({path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob("*/*.*")})
     for name in (name for name in names if not Path(name).name.startswith(".")):
-        path = folder / f"{name}.json"
         try:
-            score = read_score(path)
-            problem, count = _check(score, path, name, settings)
-            recorded = roots.scores.entries.get(name) if roots else None
-            held = not problem and recorded is not None and score.status.ok
-            if held and recorded and score_digest(score, path.with_suffix(".parquet")) != recorded.digests.get("L2"):
+            found = examine(folder / f"{name}.json", name)
+            problem = found.problem
+            entry = recorded.get(name)
+            if not problem and entry is not None and found.built and found.digest() != entry.digests.get("L2"):
                 problem = "agrees with its ranks, but roots.json records another score"
         except MedhebError as error:
             verdict: Verdict = "UNREADABLE" if Path(error.where).exists() else "MISSING"
@@ -89,63 +121,48 @@ def recompute(folder: Path, settings: Settings, roots: Roots | None = None) -> R
         except (OSError, RecursionError) as error:
             verdicts[name] = ("UNREADABLE", f"cannot be read: {type(error).__name__}")
             continue
-        done, queries = done + (count > 0), queries + count
+        done, queries = done + (found.queries > 0), queries + found.queries
         if problem:
             verdicts[name] = ("MISMATCH", problem)
-        elif score.status.ok:
+        elif found.built:
             verdicts[name] = ("IDENTICAL", "")
         else:
             verdicts[name] = ("NOT-BUILT", "has no metrics, as its status says")
-    for name in roots.scores.entries.keys() - verdicts.keys() if roots else ():
+    for name in recorded.keys() - verdicts.keys():
         verdicts[name] = ("MISSING", "is recorded but not there")
-    if not verdicts:
-        verdicts[folder.name] = ("MISSING", "holds no scores")
-    unit = unit_of("scores", "metrics from ranks", verdicts)
-    return Recomputation(
-        verdict=gravest([unit.verdict]), exit_code=exit_code([unit]), scores=done, queries=queries, units=(unit,)
-    )
+    return verdicts, done, queries
 
 
-def _check(score: Score, path: Path, name: str, settings: Settings) -> tuple[str, int]:
-    """The first difference in words, or an empty text; and the number of queries."""
-    if f"{score.model}/{score.task}" != name:
-        return f"is the score of {score.model}/{score.task}", 0
+def _examine(path: Path, name: str, settings: Settings) -> Examined:
+    score, per_query = read_score(path), path.with_suffix(".parquet")
+    digest = partial(score_digest, score, per_query)
+    problem = _out_of_place(score, f"{score.model}/{score.task}", name, settings)
+    if problem or not score.status.ok:
+        return Examined(problem, 0, score.status.ok, digest)
+    table = read_columns(per_query, PER_QUERY_COLUMNS)
+    differences = _differences(score, table, settings.protocols[score.protocol], settings)
+    return Examined(next(differences, ""), len(table["row"]), True, digest)
+
+
+def _examine_graded(path: Path, name: str, settings: Settings) -> Examined:
+    score, per_query = read_graded_score(path), path.with_suffix(".parquet")
+    digest = partial(graded_digest, score, per_query)
+    problem = _out_of_place(score, f"{score.model}/{score.key}", name, settings)
+    if problem or not score.status.ok:
+        return Examined(problem, 0, score.status.ok, digest)
+    table = read_columns(per_query, GRADED_COLUMNS)
+    differences = graded_differences(score, table, settings.evaluate, settings.seed)
+    return Examined(next(differences, ""), len(table["row"]), True, digest)
+
+
+def _out_of_place(score: Score | GradedScore, its_name: str, name: str, settings: Settings) -> str:
+    """Why a score cannot be held against its ranks, in words, or an empty text."""
+    if its_name != name:
+        return f"is the score of {its_name}"
     if not score.status.ok:
-        return ("states metrics though its status is not ok", 0) if score.metrics else ("", 0)
-    protocol = settings.protocols.get(score.protocol)
-    if protocol is None:
-        return f"follows protocol {score.protocol}, which is not known here", 0
-    table = read_per_query(path.with_suffix(".parquet"))
-    count = len(table["row"])
-    for problem in _differences(score, table, protocol, settings):
-        return problem, count
-    return "", count
-
-
-def read_per_query(path: Path) -> Table:
-    """All columns of a per-query parquet as arrays, in query order.
-
-    Raises:
-        MedhebError: missing, damaged, or without a column.
-    """
-    again = "Copy it again from where it was made"
-    try:
-        table = pq.read_table(path, partitioning=None)
-        columns: dict[str, NDArray[Any]] = {}
-        for column in PER_QUERY_COLUMNS:
-            if table.column(column).null_count:
-                raise MedhebError(path, f"has gaps in column '{column}'", again)
-            if column.startswith("top_"):
-                rows = table.column(column).to_pylist()
-                columns[column] = np.fromiter((np.asarray(row) for row in rows), dtype=object, count=len(rows))
-            else:
-                columns[column] = table.column(column).to_numpy()
-    except FileNotFoundError:
-        raise MedhebError(path, "is missing", again) from None
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise MedhebError(path, "is not a readable parquet with the per-query columns", again) from error
-    order = np.argsort(columns["row"], kind="stable")
-    return {column: values[order] for column, values in columns.items()}
+        return "states metrics though its status is not ok" if score.metrics else ""
+    known = score.protocol in settings.protocols
+    return "" if known else f"follows protocol {score.protocol}, which is not known here"
 
 
 def _differences(score: Score, table: Table, protocol: Protocol, settings: Settings) -> Iterator[str]:

@@ -61,7 +61,8 @@ class InputKeys(NamedTuple):
 KeyCache = dict[tuple[Adapter, str], InputKeys]
 
 
-def _not_built(run: Run, sources: tuple[str, ...], status: Status) -> Entry:
+def not_built(run: Run, sources: tuple[str, ...], status: Status) -> Entry:
+    """Entry of something that its status says is not there."""
     return Entry(state="not-built", reason=public_reason(run, sources, status.reason))
 
 
@@ -73,7 +74,7 @@ def index_entry(run: Run, task: Task) -> Entry:
     """
     status = read_status(run.layout.task_status(task.index))
     if not status.ok:
-        return _not_built(run, task.sources, status)
+        return not_built(run, task.sources, status)
     path = run.layout.task_index(task.index)
     count = len(read_records(path))
     found = measure(run.layout.benchmark, task.index, "L2")
@@ -91,7 +92,7 @@ def score_entry(run: Run, model: str, task: Task) -> Entry:
     """
     score = read_score(run.layout.score(model, task.task))
     if not score.status.ok:
-        return _not_built(run, task.sources, score.status)
+        return not_built(run, task.sources, score.status)
     digest = score_digest(score, run.layout.per_query(model, task.task))
     return Entry(state="built", count=score.queries, digests={"L2": digest})
 
@@ -113,15 +114,16 @@ def score_digest(score: Score, per_query: Path) -> str:
 def score_content(score: Score) -> dict[str, Any]:
     """The reproducible fields of a score, floats rounded to :data:`METRIC_DECIMALS`."""
     content = score.model_dump(mode="json", include=set(SCORE_FIELDS))
-    rounded: dict[str, Any] = _rounded(content)
-    return rounded
+    reproducible: dict[str, Any] = rounded(content)
+    return reproducible
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
+    """A JSON value with its floats rounded to :data:`METRIC_DECIMALS`."""
     if isinstance(value, float):
         return round(value, METRIC_DECIMALS) + 0.0  # no negative zero
     if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
+        return {key: rounded(inner) for key, inner in value.items()}
     return value
 
 
@@ -162,7 +164,7 @@ def embedding_entry(run: Run, model: str, group: str, cache: KeyCache) -> Entry:
     where = run.layout.embedded(model, group)
     receipt = read_receipt(where)
     if not receipt.status.ok:
-        return _not_built(run, group_sources(group), receipt.status)
+        return not_built(run, group_sources(group), receipt.status)
     place = (load_adapter(run.models[model], run.layout), group)
     if place not in cache:
         cache[place] = _input_keys(run, place[0], group)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from medheb.audit.environment import describe_environment
+from medheb.audit.graded import graded_entry, task_of_graded
 from medheb.audit.privacy import may_show
 from medheb.audit.results import KeyCache, embedding_entry, group_sources, index_entry, score_entry
 from medheb.audit.schema import (
@@ -37,7 +38,10 @@ def write_roots(run: Run) -> Roots:
     cache: KeyCache = {}
     sources = {dataset: summary_of(read_source_record(record_path(run.layout, dataset))) for dataset in run.datasets}
     index = section_of(
-        {key: _guarded(run, task.sources, key, partial(index_entry, run, task)) for key, task in run.tasks.items()},
+        {
+            key: _guarded(run, task.sources, key, partial(index_entry, run, task))
+            for key, task in run.every_task.items()
+        },
         SECTION_LEVELS["index"],
     )
     scores = section_of(
@@ -47,6 +51,16 @@ def write_roots(run: Run) -> Roots:
             for key, task in run.tasks.items()
         },
         SECTION_LEVELS["scores"],
+    )
+    graded = section_of(
+        {
+            score_name(model, key): _guarded(
+                run, task_of_graded(run, key).sources, key, partial(graded_entry, run, model, key)
+            )
+            for model in run.models
+            for key in run.graded_entries
+        },
+        SECTION_LEVELS["graded"],
     )
     embeddings = section_of(
         {
@@ -58,11 +72,12 @@ def write_roots(run: Run) -> Roots:
         },
         SECTION_LEVELS["embeddings"],
     )
-    sections = {"index": index, "scores": scores, "embeddings": embeddings}
+    sections = {"index": index, "scores": scores, "graded": graded, "embeddings": embeddings}
     roots = Roots(
         sources=sources,
         index=index,
         scores=scores,
+        graded=graded,
         embeddings=embeddings,
         overall=overall_roots(sources, sections),
     )
@@ -96,14 +111,14 @@ def summary_of(record: SourceRecord) -> SourceRoots:
 
 
 def score_name(model: str, item: str) -> str:
-    """Name of a score or embedding entry."""
+    """Name of a score, graded score or embedding entry."""
     return f"{model}/{item}"
 
 
 def shown_index(run: Run, entries: dict[str, Entry]) -> dict[str, str]:
     """``path -> L1`` of the built task JSONs whose sources may all be shown."""
     return {
-        run.tasks[key].index: entry.digests["L1"]
+        run.every_task[key].index: entry.digests["L1"]
         for key, entry in entries.items()
-        if entry.state == "built" and may_show(run, run.tasks[key].sources)
+        if entry.state == "built" and may_show(run, run.every_task[key].sources)
     }

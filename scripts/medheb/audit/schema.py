@@ -24,7 +24,12 @@ NOT_BUILT = "not-built"  # stands where a digest would, so that a root also says
 WITHHELD = "withheld: this source's paths, texts and reasons stay on the machine that built it"
 
 # A score has no L1: its file holds seconds, and the parquet beside it raw cosines.
-SECTION_LEVELS: dict[str, tuple[Level, ...]] = {"index": ("L1", "L2"), "scores": ("L2",), "embeddings": ("L1", "L2")}
+SECTION_LEVELS: dict[str, tuple[Level, ...]] = {
+    "index": ("L1", "L2"),
+    "scores": ("L2",),
+    "graded": ("L2",),
+    "embeddings": ("L1", "L2"),
+}
 
 State = Literal["built", "not-built"]
 RecordT = TypeVar("RecordT", bound=Strict)
@@ -79,7 +84,7 @@ class SourceRoots(Strict):
 
 
 class Entry(Strict):
-    """One task JSON, score or embedding receipt. ``count`` is the number of records, queries or keys."""
+    """One task JSON, score, graded score or embedding receipt. ``count`` is the number of records, queries or keys."""
 
     state: State
     reason: str = ""
@@ -94,6 +99,10 @@ class Section(Strict):
     roots: dict[Level, Sha256]
 
 
+def _nothing() -> Section:
+    return Section(entries={}, roots={"L2": merkle_root({})})
+
+
 class Roots(Strict):
     """``roots.json``: one root a source and level, one a section and level, one overall a level."""
 
@@ -101,8 +110,14 @@ class Roots(Strict):
     sources: dict[str, SourceRoots]
     index: Section
     scores: Section
+    graded: Section = Field(default_factory=_nothing)
     embeddings: Section
     overall: dict[Level, Sha256]
+
+    @property
+    def sections(self) -> dict[str, Section]:
+        """Sections by name."""
+        return {name: getattr(self, name) for name in SECTION_LEVELS}
 
 
 def source_roots(archives: Mapping[str, str], files: Mapping[str, FileDigests]) -> dict[Level, str]:
@@ -126,12 +141,16 @@ def section_of(entries: Mapping[str, Entry], levels: tuple[Level, ...]) -> Secti
 
 
 def overall_roots(sources: Mapping[str, SourceRoots], sections: Mapping[str, Section]) -> dict[Level, str]:
-    """One root a level over all sources and all sections that have this level."""
+    """One root a level over all sources and all sections that have this level. Nothing graded is no part."""
     levels: tuple[Level, ...] = ("L0", "L1", "L2")
     overall: dict[Level, str] = {}
     for level in levels:
         parts = {f"source/{name}": source.roots.get(level, NOT_BUILT) for name, source in sources.items()}
-        parts |= {name: section.roots[level] for name, section in sections.items() if level in section.roots}
+        parts |= {
+            name: section.roots[level]
+            for name, section in sections.items()
+            if level in section.roots and (name != "graded" or section.entries)
+        }
         overall[level] = merkle_root(parts)
     return overall
 

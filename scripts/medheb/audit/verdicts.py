@@ -16,7 +16,7 @@ CheckedLevel = Literal["L1", "L2"]
 Verdict = Literal[
     "IDENTICAL", "EQUIVALENT", "WITHIN-TOLERANCE", "NOT-BUILT", "MISSING", "EXTRA", "UNREADABLE", "MISMATCH"
 ]
-Area = Literal["source", "index", "scores", "embeddings", "record"]
+Area = Literal["source", "index", "scores", "graded", "embeddings", "record"]
 
 # From harmless to grave: the verdict over several files is the gravest of theirs.
 VERDICTS: tuple[Verdict, ...] = (

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from medheb.audit.consistency import judge_record
 from medheb.audit.environment import encoder_differences
+from medheb.audit.graded import graded_entry, other_origin, task_of_graded
 from medheb.audit.judge import Digests, Verdicts, judge, survey
 from medheb.audit.lineage import Origin
 from medheb.audit.privacy import may_show
@@ -70,9 +71,13 @@ def verify(
     asked = [source] if source else list(run.datasets)
     depth = Depth(level, workers, sample_seed)
     units = [verify_source(run, records[dataset], depth) for dataset in asked if dataset in records]
-    tasks = {key: task for key, task in run.tasks.items() if source is None or source in task.sources}
-    units.append(_verify_index(run, roots, tasks, depth))
+    every = {key: task for key, task in run.every_task.items() if source is None or source in task.sources}
+    units.append(_verify_index(run, roots, every, depth))
+    tasks = {key: task for key, task in every.items() if key in run.tasks}
     units.append(_verify_scores(run, roots, None if depth.fast else records, tasks))
+    graded = [key for key in run.graded_entries if task_of_graded(run, key).task in every]
+    if graded or roots.graded.entries:
+        units.append(_verify_graded(run, roots, None if depth.fast else records, graded))
     if source is None and not depth.fast:
         units.append(_verify_embeddings(run, roots))
     judged = judge_record(run, roots, {dataset: records[dataset] for dataset in asked if dataset in records}, source)
@@ -164,6 +169,24 @@ def _verify_scores(
                 reason = "metrics or ranks differ"
             verdicts[name] = (verdict, reason if not reason or may_show(run, task.sources) else WITHHELD)
     return unit_of("scores", "scores", verdicts)
+
+
+def _verify_graded(run: Run, roots: Roots, records: Mapping[str, SourceRecord] | None, graded: Iterable[str]) -> Unit:
+    """Verdict over graded scores by ``model/key``, as over scores."""
+    verdicts: Verdicts = {}
+    for key in graded:
+        shown = may_show(run, task_of_graded(run, key).sources)
+        for model in run.models:
+            name, path = score_name(model, key), run.layout.graded(model, key)
+            found = _attempt(partial(graded_entry, run, model, key))
+            verdict, reason = _judge_entry(roots.graded.entries.get(name), found, something_at(path))
+            stale = other_origin(run, model, key, records) if records is not None and verdict == "IDENTICAL" else ""
+            if stale:
+                verdict, reason = "MISMATCH", stale
+            elif verdict == "MISMATCH":
+                reason = "metrics or values of queries differ"
+            verdicts[name] = (verdict, reason if not reason or shown else WITHHELD)
+    return unit_of("graded", "graded scores", verdicts)
 
 
 def _verify_embeddings(run: Run, roots: Roots) -> Unit:
