@@ -26,6 +26,7 @@ from small_volumes import table  # noqa: E402
 
 DATASETS = make_kept.DATASETS
 FEW = 8
+FINDINGS = ("Edema", "Fracture", "Pneumonia")
 
 
 # pictures
@@ -125,7 +126,9 @@ def pannuke(top: Path) -> None:
     for fold in (1, 2, 3):
         rows = []
         for row in range(6):
-            masks = [make_sets.mask((3 + row, 3, 40, 36)), make_sets.mask((10, 10, 16 + row, 17))]
+            # The published rule makes large nuclei the test; pictures of the third fold have none.
+            large = (3 + row, 3, 40, 36) if fold < 3 else (20, 20, 26 + row, 27)
+            masks = [make_sets.mask(large), make_sets.mask((10, 10, 16 + row, 17))]
             rows.append((make_sets.cell(make_sets.png(make_sets.pixels(10 * fold + row))), row % 3, masks, [0, 1]))
             name = ["Adrenal Gland", "Bile Duct", "Bladder"][row % 3]
             lines.append(f"{name}/fold{fold}_{row:08d}.png ; {'test' if fold == 2 else 'train'}")
@@ -140,7 +143,7 @@ def roco(top: Path) -> None:
 
 
 def chexpert(top: Path) -> None:
-    names, lines, labels = ("Edema", "Fracture", "Pneumonia"), [], []
+    names, lines, labels = FINDINGS, [], []
     for number in range(18):
         path = f"valid/patient{number}/study1/view1_frontal.jpg"
         lines.append([path, "", "Frontal", f"patient{number}", "long", f"seen {number}", f"so {number}", "valid"])
@@ -164,6 +167,21 @@ def vindr_mammo(top: Path) -> None:
     for number, path in enumerate(sorted(top.rglob("*.dicom"))):
         values = make_xrays.grey(300 + number, 98, 130).astype(np.uint16) * 4
         make_xrays.put_dicom(path, values, Modality="MG", ImageLaterality="L")
+
+
+def mimic(top: Path) -> None:
+    make_xrays.put_mimic(top / "mimic")
+    options = DATASETS["mimic_cxr"].recipe.options
+    rows = [
+        [
+            10000000 + 1000 * n,
+            50000000 + n,
+            *("1.0" if name in (FINDINGS[n % 3], "Edema") else "" for name in options["labels"]),
+        ]
+        for n in range(8)
+    ]
+    header = ["subject_id", "study_id", *options["labels"]]
+    make_xrays.put_table(top / "mimic" / "mimic-cxr-2.0.0-chexpert.csv.gz", header, rows)
 
 
 def mimic_lt(top: Path) -> None:
@@ -217,6 +235,7 @@ LAYERS: dict[str, Callable[[Path], object]] = {
     "isic_2019": isic,
     "medical_qa_retrieval": medical_qa,
     "medpix_vqa": hub("train-0.parquet", width=11, column="image_id", case_id=lambda n: f"MPX{n}", mode=lambda n: "CT"),
+    "mimic_cxr": mimic,
     "mimic_cxr_lt": mimic_lt,
     "mimic_cxr_vqa": mimic_vqa,
     "omnimedvqa": omni,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from medheb.build.inventory import write_inventory
 from medheb.cli import app
 from medheb.core.errors import MedhebError
-from medheb.core.status import OK, write_status
+from medheb.core.status import OK, read_status, write_status
 from medheb.fetch.source import fetch_source
 from medheb.index.commands import index_command
 from medheb.index.run import build_index, released_file
@@ -92,6 +92,36 @@ def test_outside_a_run_an_empty_task_is_an_error(tmp_path: Path, monkeypatch: py
     assert str(refused.exception).endswith("none: is no folder. Name the one that `medheb build --out` filled")
 
 
+def test_a_graded_task_that_cannot_be_made_is_told_and_is_no_error_of_its_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs CheXpert-Plus too, and tables of labels that a copy of MIMIC-CXR may lack."""
+    monkeypatch.chdir(ROOT)
+    run, runner, graded = built(tmp_path, "mimic_cxr"), CliRunner(), "graded_MIMIC-CXR_to_CheXpert-Plus"
+    out = ["--out", str(run.layout.benchmark)]
+    own = [key for key, task in run.tasks.items() if "mimic_cxr" in task.sources]
+    assert graded not in own
+    found = runner.invoke(app, ["index", "mimic_cxr", *out])
+    assert found.exit_code == 0
+    assert f"not made: {graded} (graded relevance, none of the benchmark's own tasks)" in found.output
+    assert "source chexpert_plus has not been built" in found.output
+    assert all(run.layout.task_index(run.tasks[key].index).exists() for key in own)
+    for file in benchmark.made_source(run.datasets["mimic_cxr"]).files:
+        path = run.layout.benchmark / run.datasets["mimic_cxr"].images / file.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    checked = runner.invoke(app, ["index", "check", "mimic_cxr", *out])
+    assert (checked.exit_code, f"{graded}: not made" in checked.output) == (0, True), checked.output
+    assert runner.invoke(app, ["index", "check", graded, *out]).exit_code == 1
+    # Whoever asks for it by name gets the error.
+    assert "chexpert_plus has not been built" in str(runner.invoke(app, ["index", graded, *out]).exception)
+    benchmark.write_source(run, benchmark.made_source(run.datasets["chexpert_plus"]))
+    without_labels = runner.invoke(app, ["index", "mimic_cxr", *out])
+    assert without_labels.exit_code == 0
+    assert not read_status(run.layout.task_status(run.every_task[graded].index)).ok
+    assert runner.invoke(app, ["index", graded, *out]).exit_code == 1
+
+
 def released(folder: Path, **config: object) -> Run:
     paths = {name: str(folder / name) for name in ("sources", "benchmark", "results")}
     return load_run(load_config([ROOT / "config" / "full.yaml"], {"paths": paths, "task_index": "released", **config}))
@@ -124,6 +154,6 @@ def test_tests_that_nobody_could_look_at_are_named_beside_the_training_rows(tmp_
     run = built(tmp_path, "bloodmnist")
     train_command(run, ["bloodmnist"])
     unseen = json.loads((run.layout.train_data / "tests_not_seen.json").read_text())
-    assert len(unseen) == 104
+    assert len(unseen) == 105  # 104 of the 107, and the one of graded relevance that is none of them
     assert unseen["Kvasir_cls"] == "a source has not been built"
     assert unseen["MRNet_cls"] == "a source has not been built"

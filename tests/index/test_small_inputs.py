@@ -8,12 +8,13 @@ from pathlib import Path
 import make_benchmark as benchmark
 import pytest
 import small_inputs
+from typer.testing import CliRunner
 
 from medheb.build.run import build_from
+from medheb.cli import app
+from medheb.core.status import read_status
 from medheb.index.quality import read_quality
-from medheb.index.run import build_index
 from medheb.index.train import Trained, train_command
-from medheb.index.verify import Checker
 from medheb.manifest.load import Run
 
 EVERY = benchmark.benchmark_run(Path("nowhere"))
@@ -43,23 +44,26 @@ def test_every_source_has_inputs() -> None:
     assert set(small_inputs.LAYERS) == set(EVERY.datasets)
 
 
-def test_every_task_has_rows_and_is_complete(built: Run) -> None:
-    empty: dict[str, str] = {}
-    checker = Checker(built)
-    for key, task in built.tasks.items():
-        status = build_index(built, key)
-        if not status.ok:
-            empty[key] = status.reason
-            continue
+@pytest.mark.parametrize("name", sorted(EVERY.datasets))
+def test_the_command_makes_every_task_of_a_source(built: Run, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(benchmark.ROOT)
+    out = ["--out", str(built.layout.benchmark), "--protocol", built.config.protocol]
+    result = CliRunner().invoke(app, ["index", name, *out])
+    assert result.exit_code == 0, (result.output, result.exception)
+    keys = [key for key, task in built.every_task.items() if name in task.sources]
+    assert keys
+    checked = CliRunner().invoke(app, ["index", "check", name, *out])
+    assert checked.exit_code == 0, checked.output
+    assert f"{len(keys)} of {len(keys)} tasks are complete" in checked.output
+    for key in keys:
+        task = built.every_task[key]
+        assert read_status(built.layout.task_status(task.index)).ok, key
         quality = read_quality(built.layout.task_quality(task.index))
         assert quality.rows > 0
         assert quality.pool is not None
-        assert checker.task(task).state == "complete", key
         if task.pool == "local":
             assert quality.pool.minimum >= 2, key
             assert quality.rows_with_repeats == 0, key
-    assert empty == {}
-    assert not [check for check in checker.sources.values() if check.missing]
 
 
 def test_every_in_distribution_task_has_training_rows(built: Run) -> None:
