@@ -44,13 +44,13 @@ check: $(READY)
 unit: $(READY) $(VALIDATORS)
 	$(BIN)/pytest -n $(CORES) -m "not slow" --ignore=tests/cluster
 
-demo-twice: $(READY)  ## the demo once more in another folder, on one core, otherwise different: same roots, scores, ranks
+demo-twice: $(READY)  ## the demo once more, in another folder, on one core: same roots, scores and ranks as `make demo`
 	$(BIN)/pytest -v -m slow tests/end_to_end
 
 cluster: $(READY)  ## tests against a real Slurm started on this machine; needs root, and says what else
 	$(BIN)/pytest -v -m "not slow" tests/cluster
 
-cluster-demo: $(READY)  ## the whole demo through that Slurm and once more without it: same roots and scores; half an hour or more
+cluster-demo: $(READY)  ## the demo once more, through that Slurm: same roots, scores and ranks as `make demo`; 12 to 30 minutes
 	$(BIN)/pytest -v -m slow tests/cluster
 
 bench: $(READY)  ## print figures of speed and memory as `bench <name> <figure>=<number>`
