@@ -35,7 +35,7 @@ PICTURES = st.lists(
 
 
 def files_of(pictures: list[tuple[str, int, int, str, str]]) -> list[BuiltFile]:
-    return [
+    whole = [
         make.built_file(
             f"{number:03d}.png",
             str(pixels),
@@ -45,26 +45,58 @@ def files_of(pictures: list[tuple[str, int, int, str, str]]) -> list[BuiltFile]:
             question=question,
             answer=answer,
             report=f"{answer} {pixels % 3}",
+            study=f"s{number // 2}",
+            modality="AB"[number % 2],
+            case=f"c{number}",
         )
         for number, (label, pixels, patient, answer, question) in enumerate(pictures)
     ]
+    crops = [
+        make.built_file(
+            f"crop_{number:03d}.png",
+            str(100 + pixels // 2),
+            kind="crop",
+            label=label,
+            group=f"p{patient}",
+            case=f"c{number}",
+        )
+        for number, (label, pixels, patient, *_) in enumerate(pictures)
+    ]
+    return [*whole, *crops]
 
 
 def sources_of(files: list[BuiltFile], builder: str, options: dict[str, Any]) -> Sources:
     inventory = make.inventory("b", files, images="2D_Images/{}")
-    rules = {"rule": IndexRule(builder=builder, options={"items": {"kind": "picture"}, "split": "drawn", **options})}
+    chosen = {} if builder in {"matched", "region"} else {"items": {"kind": "picture"}}
+    rules = {"rule": IndexRule(builder=builder, options={**chosen, "split": "drawn", **options})}
     return Sources([Source(inventory, LAYOUT, "2D_Images/b")], rules)
 
 
 @pytest.mark.parametrize(
     ("builder", "options"),
-    [("label", {}), ("same_label", {}), ("label_to_image", {}), ("question", {}), ("report", {"text": "report"})],
+    [
+        ("label", {}),
+        ("same_label", {}),
+        ("label_to_image", {}),
+        ("question", {}),
+        ("report", {"text": "report"}),
+        ("report_to_image", {"text": "report"}),
+        ("region", {"pictures": {"kind": "picture"}, "crops": {"kind": "crop"}}),
+        (
+            "matched",
+            {
+                "query": {"kind": "picture", "where": {"modality": "A"}},
+                "target": {"kind": "picture", "where": {"modality": "B"}},
+                "key": "study",
+            },
+        ),
+    ],
 )
 @settings(max_examples=40, deadline=None)
 @given(pictures=PICTURES)
 def test_any_pictures(builder: str, options: dict[str, Any], pictures: list[tuple[str, int, int, str, str]]) -> None:
     files = files_of(pictures)
-    task = make.task("rule", "b", image_root="2D_Images/b")
+    task = make.task("rule", "b", image_root="2D_Images/b", pool="global" if builder == "region" else "local")
     draw = Draw(17, "Some_task")
     sources = sources_of(files, builder, options)
     try:

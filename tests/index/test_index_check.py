@@ -318,7 +318,10 @@ def test_task_and_quality_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None
 def test_an_image_root_that_does_not_exist_is_missing_pictures(tmp_path: Path) -> None:
     task = make.task("released", "b", image_root="3D_Images/nowhere")
     run = released(tmp_path, task, rows_of(["p/000.png"]), b=make.inventory("b", pictures(12)))
-    assert "1 like p/#.png of b" in build_index(run, KEY).reason
+    status = build_index(run, KEY)
+    assert task.index in status.reason
+    assert "1 like p/#.png of b" in status.reason
+    assert status.remedy == "Build the sources again, or the index"
 
 
 @pytest.mark.parametrize(
@@ -337,8 +340,10 @@ def test_an_inventory_of_something_else_is_refused(tmp_path: Path, change: dict[
     run = make.run_of(tmp_path, [task], b=inventory)
     assert build_index(run, KEY) == OK
     write_inventory(run.layout.inventory("3D_Images/b", "b"), inventory.model_copy(update=change))
-    with pytest.raises(MedhebError, match=message):
+    with pytest.raises(MedhebError, match=message) as caught:
         build_index(run, KEY)
+    assert "b.inventory.json" in str(caught.value)
+    assert "medheb rebuild b" in caught.value.remedy or "schema_version" in change
     assert check_command(run, [], as_json=False) == 1
 
 

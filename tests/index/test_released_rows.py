@@ -16,7 +16,7 @@ from medheb.core.errors import MedhebError
 from medheb.index import json_rows
 from medheb.index.json_rows import stream_rows
 from medheb.index.records import Record, read_records, record_writer
-from medheb.index.released import ReleasedFacts, released_records
+from medheb.index.released import REMEDY, ReleasedFacts, released_records
 from medheb.manifest.task import Task
 
 QUESTION = "What is it?"
@@ -156,8 +156,11 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_named_with_row_and_field(tmp_path: Path, name: str) -> None:
     rows, form, message = FAULTS[name]
-    with pytest.raises(MedhebError, match=message):
-        read(write(tmp_path / "t.json", rows), task_of(form))
+    path = write(tmp_path / "t.json", rows)
+    with pytest.raises(MedhebError, match=message) as caught:
+        read(path, task_of(form))
+    assert caught.value.where.startswith(f"{path} row ")
+    assert caught.value.remedy == REMEDY
 
 
 def test_nothing_of_a_restricted_file_is_quoted(tmp_path: Path) -> None:
@@ -190,8 +193,10 @@ def test_each_broken_file_is_named_with_its_row(tmp_path: Path, name: str) -> No
     content, message = BROKEN[name]
     path = tmp_path / "t.json"
     path.write_bytes(content)
-    with pytest.raises(MedhebError, match=message):
-        list(stream_rows(path, ""))
+    with pytest.raises(MedhebError, match=message) as caught:
+        list(stream_rows(path, REMEDY))
+    assert caught.value.where.startswith(str(path))
+    assert caught.value.remedy == REMEDY
 
 
 def test_half_a_character_is_refused(tmp_path: Path) -> None:

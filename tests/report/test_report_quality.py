@@ -11,7 +11,7 @@ import pytest
 
 from medheb.build.inventory import read_inventory, write_inventory
 from medheb.core.files import write_json
-from medheb.core.status import OK
+from medheb.core.status import OK, Status
 from medheb.index.measure import Measure
 from medheb.index.paths import Images
 from medheb.index.quality import Splits, read_quality, write_quality
@@ -89,6 +89,7 @@ def test_pictures_that_sources_share_are_listed(measured: Run) -> None:
 
 def test_training_rows_that_show_a_test_are_listed_by_name(measured: Run) -> None:
     layout, tasks = measured.layout, list(measured.tasks)
+    quoting = Status(state="failed", origin="index train", reason="row 3: Secret finding", remedy="Mend it")
     kept = Kept(source="some_source", kind="patient", rows=1, split="its lists of cases")
     rows = [
         Trained(
@@ -102,7 +103,7 @@ def test_training_rows_that_show_a_test_are_listed_by_name(measured: Run) -> Non
             listed=f"{key}.json",
         )
         for key in tasks[:2]
-    ] + [Trained(task=tasks[2], file="c.jsonl", status=OK, rows=3)]
+    ] + [Trained(task=tasks[2], file="c.jsonl", status=quoting)]
     write_json(layout.train_summary, [row.model_dump(mode="json") for row in rows])
     for key in tasks[:2]:
         listed = [{"row": f"{key}/picture_{number}", "shows": ["patient"], "kept": number == 1} for number in range(2)]
@@ -127,6 +128,8 @@ def test_training_rows_that_show_a_test_are_listed_by_name(measured: Run) -> Non
     assert set(found_json) == set(measured.tasks)
     assert found_json[tasks[0]]["training"]["kept"] == [kept.model_dump(mode="json")]
     assert found_json[tasks[0]]["training"]["removed"] == {"other source": 1}
+    assert found_json[tasks[0]]["training"]["state"] == "ok"
+    assert "Secret finding" not in (layout.report / "quality.json").read_text()
     assert found_json[tasks[0]]["quality"] == read_quality(
         layout.task_quality(measured.tasks[tasks[0]].index)
     ).model_dump(mode="json")

@@ -35,8 +35,11 @@ def honest(text: str) -> str:
 
 @lru_cache(KEPT_TEXTS)
 def comparable(text: str) -> str:
-    """Two texts are one answer if these are equal: width, case, white space and a final full stop do not count."""
-    folded = unicodedata.normalize("NFKC", INVISIBLE.sub("", text)).casefold()
+    """Two texts are one answer if these are equal.
+
+    Width, case, white space, a final full stop and what no reader sees do not count.
+    """
+    folded = unicodedata.normalize("NFKC", honest(text)).casefold()
     return " ".join(folded.split()).rstrip(" .") or folded.strip()
 
 

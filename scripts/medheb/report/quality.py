@@ -127,6 +127,11 @@ def _training(trained: Trained | None) -> dict[str, object]:
     }
 
 
+def _shown(trained: Trained) -> dict[str, object]:
+    """Counts and names of sources; why there are no rows stays beside them, as it may quote a source."""
+    return {"state": trained.status.state, **trained.model_dump(mode="json", exclude={"status", "task"})}
+
+
 def quality_json(results: Results) -> dict[str, object]:
     """Everything as JSON: each task with its training rows (null if none were made), and what sources share."""
     trained = _trained(results)
@@ -136,7 +141,7 @@ def quality_json(results: Results) -> dict[str, object]:
             {
                 "task": entry.task,
                 "quality": entry.quality.model_dump(mode="json") if entry.quality else None,
-                "training": trained[entry.task].model_dump(mode="json") if entry.task in trained else None,
+                "training": _shown(trained[entry.task]) if entry.task in trained else None,
             }
             for entry in task_qualities(results)
         ],
