@@ -8,11 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audit_bench import FOLDERS, OK, Bench, encode, findings, only, unit
+from audit_bench import FOLDERS, OK, Bench, edit, encode, findings, only, unit
 
+from medheb.audit.compare import compare
 from medheb.audit.record import record_digests
 from medheb.audit.roots import write_roots
-from medheb.audit.schema import private_record_path, read_source_record, record_path
+from medheb.audit.schema import private_record_path, read_source_record, record_path, roots_path
 from medheb.audit.tolerance import compare_grids, grid_digest, read_grid
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_OK
 from medheb.audit.verify import verify
@@ -142,3 +143,96 @@ def test_withheld_source_is_judged_by_a_record_that_stays_here(whole: Bench, tmp
     assert "p10000032" not in verification.model_dump_json()
     shutil.rmtree(private.parent)
     assert verify(whole.run, "gamma").exit_code == EXIT_MISMATCH
+
+
+def nudge(bench: Bench, path: Path, source: str, *changes: tuple[int, int, int]) -> None:
+    """Give single pixels of the radiograph another level, and record the run again."""
+    near = xray().astype(np.int64)
+    for row, column, levels in changes:
+        near[row, column] += levels
+    path.write_bytes(encode(near.astype(np.uint8)))
+    where = bench.layout.inventory(FOLDERS[source], source)
+    facts = {file.path: file.facts for file in read_inventory(where).files}
+    bench.inventory(source, list(facts), OK)
+    built = read_inventory(where)
+    files = tuple(file.model_copy(update={"facts": facts[file.path]}) for file in built.files)
+    write_inventory(where, built.model_copy(update={"files": files}))
+    bench.evaluate(source)
+    record_digests(bench.run, source)
+    write_roots(bench.run)
+
+
+SAME_MEANS = ((4, 4, 1), (5, 5, -1))  # both in one block of 3 x 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict", "says"),
+    [
+        (SAME_MEANS, "WITHIN-TOLERANCE", "and so are the block means of all radiographs"),
+        (((5, 5, 2),), "MISMATCH", "roots cannot tell whether within the tolerance"),
+    ],
+    ids=["same means", "other means"],
+)
+def test_folders_of_a_withheld_source_are_compared_by_what_roots_can_tell(
+    whole: Bench, tmp_path: Path, changes: tuple[tuple[int, int, int], ...], verdict: str, says: str
+) -> None:
+    path = project(whole, "gamma")
+    before = Path(shutil.copytree(whole.layout.audit, tmp_path / "elsewhere" / "audit"))
+    nudge(whole, path, "gamma", *changes)
+    found = unit(compare(before, whole.layout.audit), "gamma")
+    assert (found.verdict, found.withheld) == (verdict, True)
+    assert (
+        "by roots alone; 2 files in the first, 2 in the second; all without a declared tolerance are equal"
+        in found.reason
+    )
+    assert says in found.reason
+    other = whole.image("p10/p10000032_s53189527.png", "gamma")
+    other.write_bytes(encode(xray(seed=3)))
+    nudge(whole, path, "gamma", *changes)
+    found = unit(compare(before, whole.layout.audit), "gamma")
+    assert (found.verdict, found.reason) == ("MISMATCH", "by roots alone; 2 files in the first, 2 in the second")
+
+
+@pytest.mark.parametrize(("levels", "verdict"), [(2, "WITHIN-TOLERANCE"), (90, "MISMATCH")])
+def test_full_records_beside_both_folders_decide_without_a_name(
+    whole: Bench, tmp_path: Path, levels: int, verdict: str
+) -> None:
+    path = project(whole, "gamma")
+    shutil.copytree(whole.layout.results, tmp_path / "before")
+    nudge(whole, path, "gamma", (5, 5, levels))
+    comparison = compare(tmp_path / "before" / "audit", whole.layout.audit)
+    found = unit(comparison, "gamma")
+    assert found.counts == {"IDENTICAL": 1, verdict: 1}
+    assert found.reason.startswith("by the full records that lie here")
+    assert not any(secret in comparison.model_dump_json() for secret in ("p10000032", "p10/"))
+    assert not any("a model's vectors differ" in line for line in comparison.explanation)
+    private = tmp_path / "before" / "audit-private" / "gamma" / "digests.json"
+    edit(private, grid(encode(xray())), grid(encode(xray(seed=5))))
+    assert "by roots alone" in unit(compare(tmp_path / "before" / "audit", whole.layout.audit), "gamma").reason
+
+
+@pytest.mark.parametrize(("changes", "verdict"), [(SAME_MEANS, "WITHIN-TOLERANCE"), (((5, 5, 2),), "MISMATCH")])
+def test_withheld_source_without_its_full_record_is_judged_by_what_roots_can_tell(
+    whole: Bench, changes: tuple[tuple[int, int, int], ...], verdict: str
+) -> None:
+    path = project(whole, "gamma")
+    audit = shutil.copytree(whole.layout.audit, whole.layout.results / "kept")
+    nudge(whole, path, "gamma", *changes)
+    shutil.rmtree(whole.layout.audit)
+    shutil.rmtree(private_record_path(whole.layout, "gamma").parent)
+    audit.rename(whole.layout.audit)
+    found = unit(verify(whole.run, "gamma"), "gamma")
+    assert found.verdict == verdict
+    assert "all without a declared tolerance are as recorded" in found.reason
+
+
+def test_edited_root_of_what_declares_no_tolerance_is_found(whole: Bench) -> None:
+    project(whole, "alpha")
+    path = record_path(whole.layout, "alpha")
+    exact = read_source_record(path).exact
+    assert exact is not None
+    path.write_text(path.read_text().replace(exact, "0" * 64))
+    assert "no tolerance" in findings(verify(whole.run), "audit folder")["alpha/digests.json"].reason
+    edit(roots_path(whole.layout), exact, "0" * 64)
+    faults = findings(compare(whole.layout.audit, whole.layout.audit), "audit folders")
+    assert "edited after recording" in faults["first/alpha/digests.json"].reason

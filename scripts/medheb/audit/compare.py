@@ -22,6 +22,8 @@ LEVELS: tuple[Level, ...] = ("L0", "L1", "L2", "L3")
 BYTES = ("encoders",)
 NUMBERS = ("cpu", "gpus", "platform", "python", "packages", "container")
 
+SAME: tuple[Verdict, ...] = ("IDENTICAL", "EQUIVALENT", "NOT-BUILT")
+
 
 class Comparison(Strict):
     """Result of a comparison: the JSON that ``medheb audit compare --json`` prints.
@@ -98,20 +100,35 @@ def _source(one: AuditFolder, two: AuditFolder, name: str) -> Unit:
         where, reason = ("first", before.reason) if before.state != "built" else ("second", after.reason)
         return unit_of("source", name, {name: ("NOT-BUILT", f"in the {where}: {reason}")})
     first, second = one.records.get(name), two.records.get(name)
-    upstream = "its archives differ (L0): upstream changed, or one of the two has another version"
-    note = upstream if before.roots.get("L0") != after.roots.get("L0") else ""
-    if first is not None and second is not None and not first.withheld and not second.withheld:
-        return unit_of("source", name, _files(first, second), reason=_made_with(first, second) or note)
-    verdict = "MISMATCH"
-    if before.roots.get("L1") == after.roots.get("L1"):
-        verdict = "IDENTICAL"
-    elif before.roots.get("L2") == after.roots.get("L2"):
-        verdict = "EQUIVALENT"
-    words = f"by roots alone; {before.file_count} files in the first, {after.file_count} in the second"
     made = _made_with(first, second) if first is not None and second is not None else ""
-    reason = "; ".join(part for part in (words, made, note) if part)
+    upstream = "its archives differ (L0): upstream changed, or one of the two has another version"
+    note = made or (upstream if before.roots.get("L0") != after.roots.get("L0") else "")
+    if first is not None and second is not None and not first.withheld and not second.withheld:
+        return unit_of("source", name, _files(first, second), reason=note)
+    first, second = one.full_record(name), two.full_record(name)
+    if first is not None and second is not None:
+        reason = "; ".join(filter(None, ("by the full records that lie here; names are withheld", note)))
+        return unit_of("source", name, _files(first, second), reason=reason, withheld=True)
+    verdict, words = _by_roots(before, after)
+    reason = "; ".join(filter(None, (words, note)))
     counts: dict[Verdict, int] = {verdict: max(after.file_count, 1)}
     return Unit(area="source", name=name, verdict=verdict, reason=reason, withheld=True, counts=counts)
+
+
+def _by_roots(before: SourceRoots, after: SourceRoots) -> tuple[Verdict, str]:
+    """Verdict over a source of which one of the two folders shows roots alone."""
+    words = f"by roots alone; {before.file_count} files in the first, {after.file_count} in the second"
+    same = {level: before.roots.get(level) == after.roots.get(level) for level in LEVELS}
+    if same["L1"] or same["L2"]:
+        return "IDENTICAL" if same["L1"] else "EQUIVALENT", words
+    if before.exact is None or before.exact != after.exact:
+        return "MISMATCH", words
+    words += "; all without a declared tolerance are equal"
+    if same["L3"]:
+        return "WITHIN-TOLERANCE", f"{words}, and so are the block means of all radiographs"
+    # Whether the grids are near one another cannot be told from roots, and grids would show the pictures.
+    unknown = "their roots cannot tell whether within the tolerance"
+    return "MISMATCH", f"{words}; radiographs differ, and {unknown}: compare where the full records (audit-private) lie"
 
 
 def _made_with(first: SourceRecord, second: SourceRecord) -> str:
@@ -232,7 +249,7 @@ def _explain(units: list[Unit], levels: Mapping[str, tuple[Level, ...]], environ
         )
     scores = any("MISMATCH" in unit.counts for unit in units if unit.area in {"scores", "graded"})
     images = [unit for unit in units if unit.area in {"source", "index"}]
-    if scores and all(unit.verdict != "MISMATCH" for unit in images):
+    if scores and all(unit.verdict in SAME for unit in images):
         numbers = [f"{name}: {text}" for name, text in environment.items() if name.startswith(NUMBERS)]
         shown = "; ".join(numbers[:8]) or "nothing that is recorded differs"
         lines.append(f"Scores differ though images and tasks are equal: a model's vectors differ. Machines: {shown}")

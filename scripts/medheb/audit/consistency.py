@@ -16,6 +16,7 @@ from medheb.audit.schema import (
     Roots,
     SourceRecord,
     environment_path,
+    exact_root,
     index_sums_path,
     overall_roots,
     record_path,
@@ -68,6 +69,8 @@ def _judge_source_record(run: Run, roots: Roots, record: SourceRecord) -> tuple[
         for level, root in computed.items():
             if record.roots.get(level) != root:
                 return "MISMATCH", f"its {level} root is not that of the digests it lists: edited after recording"
+        if record.exact not in {None, exact_root(record.files)}:
+            return "MISMATCH", "its root of what declares no tolerance is not that of the digests it lists"
         if record.file_count != len(record.files):
             return "MISMATCH", f"says {record.file_count} files and lists {len(record.files)}"
     if roots.sources.get(dataset) != summary_of(record):

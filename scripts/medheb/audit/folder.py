@@ -13,7 +13,9 @@ from medheb.audit.schema import (
     SECTION_LEVELS,
     Roots,
     SourceRecord,
+    exact_root,
     overall_roots,
+    private_folder,
     read_roots,
     read_source_record,
     section_of,
@@ -42,6 +44,20 @@ class AuditFolder:
     environment: dict[str, Any]
     provenance: Provenance | None
     faults: dict[str, str] = field(default_factory=dict)
+
+    def full_record(self, dataset: str) -> SourceRecord | None:
+        """Digests of all files of a source: of one that is withheld, if they lie beside this folder and it vouches.
+
+        What is taken from the second kind must not be named.
+        """
+        record = self.records.get(dataset)
+        if record is None or not record.withheld:
+            return record
+        try:
+            private = read_source_record(private_folder(self.path.resolve()) / dataset / "digests.json")
+        except MedhebError:
+            return None
+        return private if source_roots(private.archives, private.files) == record.roots else None
 
 
 def read_folder(path: Path) -> AuditFolder:
@@ -75,7 +91,11 @@ def read_folder(path: Path) -> AuditFolder:
 
 
 def _lists_what_it_states(record: SourceRecord) -> bool:
-    return source_roots(record.archives, record.files) == record.roots and len(record.files) == record.file_count
+    return (
+        source_roots(record.archives, record.files) == record.roots
+        and record.exact in {None, exact_root(record.files)}
+        and len(record.files) == record.file_count
+    )
 
 
 def _roots_faults(roots: Roots) -> dict[str, str]:

@@ -7,7 +7,7 @@ from medheb.audit.judge import judge, survey
 from medheb.audit.measure import Measured
 from medheb.audit.origin import archive_digests
 from medheb.audit.privacy import may_show, public_reason
-from medheb.audit.schema import FileDigests, SourceRecord, private_record_path, record_path, source_roots
+from medheb.audit.schema import FileDigests, SourceRecord, exact_root, private_record_path, record_path, source_roots
 from medheb.audit.tree import list_tree, not_of_source, overlapping, through_links
 from medheb.core.digests import sha256sums
 from medheb.core.errors import MedhebError
@@ -46,6 +46,7 @@ def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
         file_count=len(files),
         archive_count=len(archives),
         roots=source_roots(archives, files) if built else {},
+        exact=exact_root(files),
         archives=archives if shown else {},
         files=files if shown else {},
     )

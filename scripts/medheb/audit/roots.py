@@ -107,6 +107,7 @@ def summary_of(record: SourceRecord) -> SourceRoots:
         remedy=record.remedy,
         file_count=record.file_count,
         roots=record.roots,
+        exact=record.exact,
     )
 
 

@@ -32,6 +32,8 @@ SECTION_LEVELS: dict[str, tuple[Level, ...]] = {
 }
 
 State = Literal["built", "not-built"]
+# Without it nobody could tell, of a source that shows roots alone, whether only its radiographs differ.
+EXACT = Field(default=None, description="L2 root over what declares no tolerance; null where nothing declares one")
 RecordT = TypeVar("RecordT", bound=Strict)
 
 
@@ -69,6 +71,7 @@ class SourceRecord(Strict):
     file_count: int = Field(ge=0)
     archive_count: int = Field(ge=0)
     roots: dict[Level, Sha256]
+    exact: Sha256 | None = EXACT
     archives: dict[str, str] = Field(default_factory=dict)
     files: dict[RelativePath, FileDigests] = Field(default_factory=dict)
 
@@ -81,6 +84,7 @@ class SourceRoots(Strict):
     remedy: str = ""
     file_count: int = Field(ge=0)
     roots: dict[Level, Sha256]
+    exact: Sha256 | None = EXACT
 
 
 class Entry(Strict):
@@ -131,6 +135,12 @@ def source_roots(archives: Mapping[str, str], files: Mapping[str, FileDigests]) 
     return roots | ({"L3": merkle_root(tolerant)} if tolerant else {})
 
 
+def exact_root(files: Mapping[str, FileDigests]) -> str | None:
+    """L2 root over the files without a declared tolerance; None where all are."""
+    exact = {path: digests.L2 for path, digests in files.items() if digests.L3 is None}
+    return merkle_root(exact) if len(exact) < len(files) else None
+
+
 def section_of(entries: Mapping[str, Entry], levels: tuple[Level, ...]) -> Section:
     """A section with its roots; an entry that was not built counts as such."""
     roots: dict[Level, str] = {
@@ -162,7 +172,12 @@ def record_path(layout: Layout, dataset: str) -> Path:
 
 def private_record_path(layout: Layout, dataset: str) -> Path:
     """Full digests of a withheld source that declares a tolerance. They never leave the machine (docs/audit.md)."""
-    return layout.audit.with_name("audit-private") / dataset / "digests.json"
+    return private_folder(layout.audit) / dataset / "digests.json"
+
+
+def private_folder(audit: Path) -> Path:
+    """Beside an audit folder, what must not leave the machine."""
+    return audit.with_name("audit-private")
 
 
 def sums_path(layout: Layout, dataset: str) -> Path:

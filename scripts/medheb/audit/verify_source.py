@@ -10,7 +10,14 @@ from medheb.audit.judge import Digests, Verdicts, judge, survey
 from medheb.audit.measure import Measured, measure_all
 from medheb.audit.privacy import may_show
 from medheb.audit.sample import to_read
-from medheb.audit.schema import FileDigests, SourceRecord, private_record_path, read_source_record
+from medheb.audit.schema import (
+    FileDigests,
+    SourceRecord,
+    exact_root,
+    private_record_path,
+    read_source_record,
+    source_roots,
+)
 from medheb.audit.tree import Kind, list_tree, not_of_source, overlapping, through_links
 from medheb.audit.verdicts import CheckedLevel, Unit, Verdict, unit_of
 from medheb.build.inventory import read_header
@@ -125,23 +132,48 @@ def _vouched(claimed: Mapping[str, Digests], record: SourceRecord) -> bool:
     )
 
 
+def _tolerant(run: Run, record: SourceRecord) -> frozenset[str]:
+    """Pictures for which the inventory here declares a tolerance."""
+    try:
+        return read_claims(run.layout.inventory(run.datasets[record.dataset].images, record.dataset)).tolerant
+    except (MedhebError, OSError, RecursionError):
+        return frozenset()
+
+
+def _digests_of(found: Measured) -> FileDigests:
+    return FileDigests(bytes=found.bytes, L1=found.L1, L2=found.L2 or "", L3=found.L3)
+
+
+def _by_roots(record: SourceRecord, files: Mapping[str, FileDigests]) -> tuple[Verdict, str]:
+    """Verdict over contents by recorded roots, and what more is known."""
+    roots = source_roots({}, files)
+    if roots["L2"] == record.roots.get("L2"):
+        return "EQUIVALENT", ""
+    if record.exact is None or exact_root(files) != record.exact:
+        return "MISMATCH", ""
+    words = "; all without a declared tolerance are as recorded"
+    if roots.get("L3") == record.roots.get("L3"):
+        return "WITHIN-TOLERANCE", f"{words}, and so are the block means of all radiographs"
+    return "MISMATCH", f"{words}; radiographs differ, and roots cannot tell whether within the tolerance"
+
+
 def _verify_whole(run: Run, record: SourceRecord, present: Mapping[str, Kind], depth: Depth) -> Unit:
     """One verdict over all files of a withheld source whose digests cannot be trusted: by its roots alone."""
     paths = [path for path, kind in present.items() if kind == "file"]
     odd = [path for path, kind in present.items() if kind not in {"file", "folder"}]
     why = "by its roots alone, since the inventory here is not the recorded one"
     counted = f"{record.file_count} files recorded, {len(paths)} here"
-    measured = measure_all(run.layout.benchmark, paths, depth.level, depth.workers)
+    tolerant = _tolerant(run, record) if "L3" in record.roots else frozenset()
+    measured = measure_all(run.layout.benchmark, paths, depth.level, depth.workers, tolerant)
     found = {path: item for path, item in measured.items() if isinstance(item, Measured)}
     verdict: Verdict = "MISMATCH"
     if odd or len(found) != len(paths):
         verdict = "UNREADABLE"
     elif merkle_root({path: item.L1 for path, item in found.items()}) == record.roots.get("L1"):
         verdict = "IDENTICAL"
-    elif depth.level == "L2" and merkle_root({path: item.L2 or "" for path, item in found.items()}) == record.roots.get(
-        "L2"
-    ):
-        verdict = "EQUIVALENT"
+    elif depth.level == "L2":
+        verdict, more = _by_roots(record, {path: _digests_of(item) for path, item in found.items()})
+        counted += more
     number = max(len(paths) + len(odd), 1)
     return Unit(
         area="source",
