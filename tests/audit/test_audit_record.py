@@ -10,20 +10,21 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from audit_bench import BLOCKED, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, pixels
+from audit_bench import BLOCKED, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, pixels, unit
 
 from medheb.audit.environment import cpu_model, describe_environment
 from medheb.audit.record import record_digests
 from medheb.audit.results import score_content
 from medheb.audit.roots import write_roots
 from medheb.audit.schema import read_roots, read_source_record, roots_path
+from medheb.audit.verify import verify
 from medheb.build.inventory import read_inventory, write_inventory
 from medheb.core.digests import json_digest, merkle_root, read_sha256sums, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.evaluate.score import Score, read_score, write_score
 from medheb.fetch.complete import Complete, write_complete
-from medheb.manifest.dataset import Dataset
+from medheb.manifest.dataset import Dataset, Place
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -153,6 +154,34 @@ def test_another_encoder_keeps_the_content_roots(recorded: Bench) -> None:
     assert after.overall["L0"] == before.overall["L0"]
     assert after.overall["L1"] != before.overall["L1"]
     assert after.embeddings.roots["L1"] != before.embeddings.roots["L1"]
+
+
+@pytest.mark.parametrize("source", ["alpha", "gamma"])
+def test_pictures_that_tasks_name_at_a_further_place_are_the_same_inputs(recorded: Bench, source: str) -> None:
+    """PanNuke's regions lie in a folder of their own in the layout, which is a link into the source's folder."""
+    before = read_roots(roots_path(recorded.layout)).embeddings.entries
+    folder = {"alpha": "größe", "gamma": "p10"}[source]
+    place = Place(path="2D_Images/elsewhere", folder=folder)
+    manifest = recorded.run.datasets[source]
+    recorded.run.datasets[source] = manifest.model_copy(update={"places": (place,)})
+    one = recorded.run.tasks[f"{source}_i2i"]
+    recorded.run.tasks[one.task] = one.model_copy(update={"image_root": "2D_Images"})
+    path = recorded.layout.task_index(one.index)
+    records = json.loads(path.read_bytes())
+    for record in records:
+        names = [record["qry_img_path"], *record["tgt_img_path"]]
+        moved = [
+            name.replace(f"{folder}/", "elsewhere/") if name.startswith(folder) else f"{source}/{name}"
+            for name in names
+        ]
+        record["qry_img_path"], record["tgt_img_path"] = moved[0], moved[1:]
+    assert any("elsewhere/" in record["qry_img_path"] for record in records)
+    write_json(path, records)
+    recorded.evaluate(source)
+    after = write_roots(recorded.run).embeddings.entries
+    for model in recorded.run.models:
+        assert after[f"{model}/{source}"] == before[f"{model}/{source}"]
+    assert unit(verify(recorded.run), "embedded inputs").verdict == "NOT-BUILT", "beta; all others are as recorded"
 
 
 def test_restricted_source_leaks_nothing(recorded: Bench) -> None:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from medheb.audit.claims import read_claims
 from medheb.audit.measure import Problem, measure
 from medheb.audit.privacy import public_reason
 from medheb.audit.schema import Entry
@@ -192,12 +191,9 @@ def _root_of_keys(keys: Iterable[str]) -> str:
 
 def _input_keys(run: Run, adapter: Adapter, group: str) -> InputKeys:
     inputs = distinct_inputs(run, adapter, group).inputs
-    contents: dict[str, str] = {}
-    for source in group_sources(group):
-        claims = read_claims(run.layout.inventory(run.datasets[source].images, source))
-        contents |= {path: digests.L2 for path, digests in claims.digests.items()}
+    # Each image knows its content: the path that a task names may be a further place of it.
     by_content = {
-        json_digest([item.modality, item.text, item.instruction, item.side, [contents[i.path] for i in item.images]])
+        json_digest([item.modality, item.text, item.instruction, item.side, [image.content for image in item.images]])
         for item in inputs.values()
     }
     return InputKeys(frozenset(inputs), frozenset(by_content), frozenset(distinct_parts(adapter, inputs.values())))
