@@ -91,6 +91,18 @@ def test_reports_lists_and_questions(tmp_path: Path) -> None:
         assert note in inventory.notes
 
 
+def test_questions_of_the_training_part_are_read_where_their_table_is_there(tmp_path: Path) -> None:
+    lay(tmp_path / "in")
+    without = built("m3d", tmp_path / "in", tmp_path / "without")
+    assert not (tmp_path / "without/3D_Images/M3D/questions/train.jsonl").exists()
+    assert not [note for note in without.notes if "M3D_VQA_train" in note]
+    table = (tmp_path / "in" / "M3D_VQA_test.csv").read_bytes()
+    (tmp_path / "in" / "M3D_VQA_train.csv").write_bytes(table)
+    inventory = built("m3d", tmp_path / "in", tmp_path / "out")
+    assert lines(tmp_path / "out", "questions/train.jsonl") == lines(tmp_path / "out", "questions/test.jsonl")
+    assert "questions in M3D_VQA_train.csv of series that are not there: 1" in inventory.notes
+
+
 def test_archives_of_any_depth_and_workers_give_the_same(tmp_path: Path) -> None:
     lay(tmp_path / "a")
     lay(tmp_path / "b" / "download", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from made_source import WORDS, Made, sentence
 
@@ -106,7 +107,8 @@ def radgenome_chest_ct(made: Made) -> None:
 
 
 def m3d(made: Made) -> None:
-    reports, questions = [], []
+    reports: list[dict[str, Any]] = []
+    questions: dict[str, list[dict[str, Any]]] = {"test": [], "train": []}
     for split, number in made.numbers():
         case = f"{number + 50_000 * (split == 'train'):06d}"
         names = [f"{made.options['part']}/{case}/Axial_{series}" for series in range(1 + number % 2)]
@@ -120,9 +122,10 @@ def m3d(made: Made) -> None:
         reports.append({"id": case, "case": case, "group": case, "series": names, "text": sentence(number, len(split))})
         choices = [f"{word} {number}" for word in WORDS[:4]]
         common = {"case": case, "group": case, "series": names[0], "choices": choices, "kind": "organ"}
-        questions.append({**common, "id": case, "query": f"Which {number % 3}?", "target": choices[number % 4]})
+        questions[split].append({**common, "id": case, "query": f"Which {number % 3}?", "target": choices[number % 4]})
     made.rows("reports.jsonl", reports, kind="reports")
-    made.rows("questions/test.jsonl", questions, kind="questions")
+    for name, rows in questions.items():
+        made.rows(f"questions/{name}.jsonl", rows, kind="questions")
 
 
 def mmdental(made: Made) -> None:

@@ -132,7 +132,7 @@ def m3d(top: Path) -> None:
         "Answer Choice",
     ]
     listed: dict[str, list[dict[str, str]]] = {"train": [], "test": []}
-    questions = []
+    questions: dict[str, list[list[object]]] = {"train": [], "test": []}
     for number in range(6):
         case, part = f"00{5000 + number}", "train" if number > 3 else "test"
         folder = top / "M3D_Cap" / "ct_quizze" / "ct_quizze_00" / case / "Axial"
@@ -142,7 +142,7 @@ def m3d(top: Path) -> None:
         put(folder.parent / "text.txt", f"Title: A\nstudy_findings:\n A mass {number}.\ndiscussion:\nNone.\n")
         path = f"M3D_Cap_npy/ct_quizze/{case}/Axial.npy"
         listed[part].append({"image": path, "text": ""})
-        questions.append(
+        questions[part].append(
             [
                 path,
                 "",
@@ -157,8 +157,8 @@ def m3d(top: Path) -> None:
             ]
         )
     put(top / "M3D_Cap" / "M3D_Cap.json", json.dumps(listed))
-    for name in ("M3D_VQA_test.csv", "M3D_VQA_test5k.csv"):
-        table(top / name, columns, questions)
+    for name, rows in (("test", "test"), ("test5k", "test"), ("train", "train")):
+        table(top / f"M3D_VQA_{name}.csv", columns, questions[rows])
 
 
 def mmdental(top: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
+from pydantic import Field
 
 from medheb.build.faults import claimed_twice, fault_unit, folders_or_faults, require_use
 from medheb.build.inventory import BuiltFile
@@ -57,6 +58,7 @@ class Options(Strict):
         other: folder of the cases that are not wanted.
         lists: name of the publisher's file of training and test lists.
         questions: tables of questions by the name of their output.
+        training: such tables of the training part, which a copy may lack.
         kinds: kinds of question by their number in the tables.
     """
 
@@ -64,6 +66,7 @@ class Options(Strict):
     other: str
     lists: str
     questions: dict[str, str]
+    training: dict[str, str] = Field(default={"train": "M3D_VQA_train.csv"})
     kinds: dict[int, str]
 
 
@@ -183,7 +186,8 @@ def units(source: Source) -> Sequence[Unit]:
         alike += [os.fspath(paths[0] / name) for name in sorted(twins)]
         found.append(Unit(f"case {case}", (case, os.fspath(paths[0]), mine)))
     found.append(Unit("lists", (lists, series, alike)))
-    found += [Unit(f"questions {name}", (name, table, series)) for name, table in options.questions.items()]
+    tables = options.questions | {name: table for name, table in options.training.items() if source.folders_with(table)}
+    found += [Unit(f"questions {name}", (name, table, series)) for name, table in tables.items()]
     return found
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from pydantic import Field
 
@@ -34,6 +35,7 @@ class Asked(Strict):
     Args:
         kind: of the files.
         path: only this file.
+        training: another file of the same kind that holds questions on the training part's items, if there is one.
         row: cell that names the item.
         fact: what it is compared with: a fact, ``path`` or ``folder``.
         question: cell.
@@ -43,6 +45,7 @@ class Asked(Strict):
 
     kind: str = "records"
     path: str | None = None
+    training: str | None = None
     row: str = "picture"
     fact: str = "path"
     question: str = "question"
@@ -89,12 +92,16 @@ class QuestionOptions(RuleOptions):
     candidates: int = Field(default=LOCAL_TEXTS, ge=2)
 
 
-def _from_rows(context: Context[QuestionOptions], asked: Asked) -> Iterator[tuple[Entry, str, str, tuple[str, ...]]]:
+def _from_rows(
+    context: Context[QuestionOptions], asked: Asked, part: Part
+) -> Iterator[tuple[Entry, str, str, tuple[str, ...]]]:
     entries = context.entries(context.options.items)
     items = {(entry.dataset, entry.known(asked.fact)): entry for entry in entries}
     missing = rows = 0
     for source in context.sources.all:
-        for row in source.rows(asked.kind, asked.path):
+        files = [source.rows(asked.kind, asked.path)]
+        files += [source.rows(asked.kind, asked.training)] if asked.training and part == "train" else []
+        for row in chain.from_iterable(files):
             rows += 1
             entry = items.get((row.dataset, row.text(asked.row)))
             if entry is None:
@@ -121,11 +128,11 @@ def _listed(context: Context[QuestionOptions]) -> Iterator[tuple[Entry, str, str
             yield entry, row.text(asked.question), row.text(asked.answer), ()
 
 
-def _all(context: Context[QuestionOptions]) -> Iterator[tuple[Entry, str, str, tuple[str, ...]]]:
+def _all(context: Context[QuestionOptions], part: Part) -> Iterator[tuple[Entry, str, str, tuple[str, ...]]]:
     """Item, question, answer and the source's own choices."""
     options = context.options
     if options.asked is not None:
-        yield from _from_rows(context, options.asked)
+        yield from _from_rows(context, options.asked, part)
         return
     for entry in context.entries(options.items):
         if options.templates:
@@ -139,7 +146,7 @@ def _all(context: Context[QuestionOptions]) -> Iterator[tuple[Entry, str, str, t
 
 def _named(context: Context[QuestionOptions], part: Part) -> Iterator[tuple[Pair, tuple[str, ...]]]:
     """Pairs with their choices; a question that is asked again of the same pixels with the same answer counts once."""
-    everything = list(_all(context))
+    everything = list(_all(context, part))
     kept = {entry.name for entry in context.of_part({entry.name: entry for entry, *_ in everything}.values(), part)}
     if part == "train":
         listed = list(_listed(context))
