@@ -1,5 +1,7 @@
 """Ranks: ties shared, order and names without influence, gifts refused."""
 
+import os
+
 import numpy as np
 import pytest
 import torch
@@ -129,12 +131,16 @@ def test_large_tasks_use_a_gpu_if_there_is_one(
     clumped: tuple[np.ndarray, np.ndarray, list[int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
+    monkeypatch.setattr(ranking, "GPU_FILES", (os.devnull,))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(ranking_gpu, "rank_on", lambda device, *_: asked.append(device) or [])
     assert len(rank_global(*clumped, 1e-6)) == 90
     monkeypatch.setattr(ranking, "WORTH_A_GPU", 90 * 700 * 16)
     assert rank_global(*clumped, 1e-6) == []
     assert asked == ["cuda"]
+    monkeypatch.setattr(ranking, "GPU_FILES", ())
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: pytest.fail("torch was asked on a machine without a GPU"))
+    assert len(rank_global(*clumped, 1e-6)) == 90
 
 
 def test_queries_with_one_list_are_ranked_as_if_alone() -> None:

@@ -21,7 +21,9 @@ from medheb.models.base import Vectors
 
 BLOCK_BYTES = 160_000_000  # of scores that are held at once
 WORTH_A_GPU = 10**11  # multiplications; below, importing torch takes longer than it saves
-RUN = 64
+# Of the drivers of NVIDIA, AMD and Windows. Without any there is no GPU, and torch need not be imported to say so.
+GPU_FILES = ("/dev/nvidiactl", "/dev/kfd", "/dev/dxg")
+GROUP = 64
 Scores = NDArray[np.float32]
 
 
@@ -64,13 +66,14 @@ def top_positions(scores: Scores) -> NDArray[np.int64]:
     """Positions of the ``TOP`` best scores, best first; of equal ones the first, so that no platform differs.
 
     Only shown, never scored. Sorts the few that can be among the best, not the whole pool: at least ``TOP`` scores
-    are as good as the ``TOP``-th best of the maxima of runs.
+    are as good as the ``TOP``-th best of the maxima of groups. A group is every n-th score, which NumPy compares in
+    long rows, many times as fast as neighbours.
     """
     few = np.arange(len(scores))
-    runs = len(scores) // RUN
-    if runs > TOP:
-        maxima = scores[: runs * RUN].reshape(runs, RUN).max(axis=1)
-        few = np.flatnonzero(scores >= np.partition(maxima, runs - TOP)[runs - TOP])
+    groups = len(scores) // GROUP
+    if groups > TOP:
+        maxima = scores[: groups * GROUP].reshape(GROUP, groups).max(axis=0)
+        few = np.flatnonzero(scores >= np.partition(maxima, groups - TOP)[groups - TOP])
     return few[np.argsort(-scores[few], kind="stable")][:TOP]
 
 
@@ -124,14 +127,14 @@ def rank_global(queries: Vectors, pool: Vectors, positives: Sequence[int], toler
     """Rank each query against every candidate of the task; ``positives`` are rows of ``pool``.
 
     Exact; scores are computed block by block and never held all at once. Large tasks use a GPU if there is one. On a
-    CPU NumPy is as fast as any, and starts at once.
+    CPU NumPy multiplies faster than torch does (``benchmarks/run.py exact_top``), and starts at once.
 
     Raises:
         ValueError: a vector that cannot be compared.
     """
     refuse_unusable(queries)
     refuse_unusable(pool)
-    if len(queries) * pool.size >= WORTH_A_GPU:
+    if len(queries) * pool.size >= WORTH_A_GPU and any(map(os.path.exists, GPU_FILES)):
         import torch
 
         if torch.cuda.is_available():
