@@ -132,6 +132,28 @@ def test_splits_groups_and_equal_labels(tmp_path: Path) -> None:
     assert (splits.groups, splits.groups_in_train) == (3, 1)
 
 
+def test_without_a_training_part_nothing_is_said_to_be_free_of_leaks(tmp_path: Path) -> None:
+    task = make.task("label", "b", image_root="3D_Images/b")
+    files = files_with(q=("1", "cat", "test", "g1"), a=("2", "cat", "test", "g2"), b=("3", "dog", "test", "g3"))
+    # A list of training pictures that stay in place is none that could be compared.
+    listed = make.built_file("training.jsonl", "x", split="train").model_copy(update={"content": "json1:x"})
+    quality = measured(run_with(tmp_path, task), task, [shown("a.png", "b.png", query="q.png")], [*files, listed])
+    assert quality.splits is not None
+    assert (quality.splits.equal_in_train, quality.splits.groups, quality.splits.groups_in_train) == (None, 3, None)
+
+
+def test_a_volume_is_in_the_training_part_only_as_a_whole(tmp_path: Path) -> None:
+    task = make.task("label", "b", form="3d", image_root="3D_Images/b")
+    black = "0"
+    files = files_with(a0=(black, "x", "test", "1"), a1=("2", "x", "test", "1"), b0=(black, "x", "test", "2"))
+    files += files_with(b1=("3", "x", "test", "2"), t0=(black, "x", "train", "9"), t1=("3", "x", "train", "9"))
+    volumes = (("a0.png", "a1.png"), ("b0.png", "b1.png"))
+    record = Record(qry_inst="Find it:", qry_text="x", tgt_text=("", ""), tgt_img_path=volumes)
+    quality = measured(run_with(tmp_path, task), task, [record], files)
+    assert quality.splits is not None
+    assert (quality.splits.pictures, quality.splits.equal_in_train) == (4, 1)
+
+
 def test_a_global_pool_counts_content_once(tmp_path: Path) -> None:
     task = make.task("label", "b", pool="global", image_root="3D_Images/b")
     files = files_with(

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from hashlib import blake2b
 
 from medheb.build.inventory import BuiltFile
 from medheb.build.registry import RECIPES
+from medheb.core.digests import PIXEL_TAG
 from medheb.index.paths import Found, Images
 from medheb.index.quality import HIT, Labels, Merged, Projected, Quality, Splits, labels_of, spread_of
 from medheb.index.records import Item, Record
@@ -53,6 +55,17 @@ class Measure:
         self._kept: dict[str, TextKeys] = {}
         self._merged_rows = [0, 0]
         self._named: dict[int, Found] = {}
+        self._volumes_in_train: set[int] = set()
+
+    @cached_property
+    def _trained(self) -> frozenset[str]:
+        """Contents of the pictures of the training part."""
+        return frozenset(
+            file.content
+            for _, inventory in self._images.sources
+            for file in inventory.files
+            if split_of(file) == TRAIN and file.content.startswith(PIXEL_TAG)
+        )
 
     def add(self, record: Record) -> None:
         """Look at the next row."""
@@ -83,11 +96,15 @@ class Measure:
     def _content(self, item: Item) -> int:
         if not item.images:
             return self._keys(item.text)[0] if item.text else 0
-        parts = [item.text]
+        parts, leaked = [item.text], 0
         for path in item.images:
             found = self._found(path)
             parts.append(found.file.content if found else path)
-        return key_of("\0".join(parts))
+            leaked += found is not None and split_of(found.file) != TRAIN and parts[-1] in self._trained
+        key = key_of("\0".join(parts))
+        if leaked == len(item.images):
+            self._volumes_in_train.add(key)
+        return key
 
     def _found(self, path: str) -> Found | None:
         found = self._images.get(f"{self._task.image_root}/{path}")
@@ -177,6 +194,11 @@ class Measure:
             projected=self._projected(),
         )
 
+    def _equal(self, others: list[Found]) -> int:
+        if self._task.form == "3d":
+            return len(self._volumes_in_train)
+        return sum(found.file.content in self._trained for found in others)
+
     def _projected(self) -> Projected | None:
         made = Counter(found.file.facts.get("projector") for found in self._named.values())
         by = {str(projector): count for projector, count in sorted(made.items(), key=str) if projector is not None}
@@ -206,23 +228,22 @@ class Measure:
     def _splits(self) -> Splits | None:
         if not self._named:
             return None
-        trained: set[str] = set()
-        groups: set[tuple[str, str]] = set()
-        for dataset, inventory in self._images.sources:
-            for file in inventory.files:
-                if split_of(file) == TRAIN:
-                    trained.add(file.content)
-                    if file.facts.get("group") is not None:
-                        groups.add((dataset.id, str(file.facts["group"])))
+        trained = self._trained
+        groups = {
+            (dataset.id, str(file.facts["group"]))
+            for dataset, inventory in self._images.sources
+            for file in inventory.files
+            if split_of(file) == TRAIN and file.facts.get("group") is not None
+        }
         others = [found for found in self._named.values() if split_of(found.file) != TRAIN]
         held = {_group(found) for found in others if found.file.facts.get("group") is not None}
         by_split = Counter(split_of(found.file) or "none" for found in self._named.values())
         return Splits(
             pictures=len(self._named),
             by_split=dict(sorted(by_split.items())),
-            equal_in_train=sum(found.file.content in trained for found in others),
+            equal_in_train=self._equal(others) if trained else None,
             groups=len(held),
-            groups_in_train=len(held & groups),
+            groups_in_train=len(held & groups) if trained else None,
         )
 
 

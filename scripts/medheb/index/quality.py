@@ -43,9 +43,14 @@ class Splits(Strict):
 
     pictures: int = Field(description="distinct files that the task names")
     by_split: dict[str, int] = Field(description="these by the split of their own fact; 'none' without one")
-    equal_in_train: int = Field(description="pictures outside train whose pixels a train picture has, too")
+    equal_in_train: int | None = Field(
+        description="pictures outside train whose pixels a train picture has, too; in tasks of volumes, whole volumes "
+        "all of whose slices do, as single ones, say black ones, are no leak; null where no training part was built"
+    )
     groups: int = Field(description="patients, cases or source pictures of those outside train")
-    groups_in_train: int = Field(description="of these, groups that also have train pictures")
+    groups_in_train: int | None = Field(
+        description="of these, groups that also have train pictures; null where no training part was built"
+    )
 
 
 class Projected(Strict):
