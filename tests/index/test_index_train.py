@@ -13,6 +13,7 @@ import pytest
 from medheb.build.inventory import BuiltFile, write_inventory
 from medheb.build.splits import NOT_PUBLISHED
 from medheb.core.errors import MedhebError
+from medheb.index.commands import train_rows
 from medheb.index.records import read_records
 from medheb.index.run import build_index
 from medheb.index.train import Kept, Trained, train_command, training_file
@@ -272,6 +273,36 @@ def test_a_wrong_candidate_of_a_test_is_in_no_training_row(tmp_path: Path) -> No
     (found,) = train_command(run)
     assert found.overlaps == {"image": 2}
     assert all(path not in json.dumps(row) for row in read(run, found))
+
+
+def test_the_command_says_what_is_kept_and_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make.benchmark_run(tmp_path, protocol="release", datasets=("bloodmnist", "dermamnist"))
+    ours, theirs = (make.made_source(run.datasets[name]) for name in ("bloodmnist", "dermamnist"))
+    trains = [place for place, file in enumerate(ours.files) if file.facts.get("split") == "train"]
+    for place, owner in zip(trains, (ours, theirs), strict=False):
+        ours.files[place] = ours.files[place].model_copy(update={"content": first_of(owner, "test").content})
+    for made in (ours, theirs):
+        make.write_source(run, made)
+    train_rows(run, ["BloodMNIST_cls"])
+    assert capsys.readouterr().out == (
+        f"BloodMNIST_cls: {TRAINS - 1} rows (kept 1 with image of a test of bloodmnist, left out 1: other source; "
+        "see BloodMNIST_train.overlaps.json)\n"
+    )
+
+
+def test_the_command_quotes_no_restricted_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = make.benchmark_run(tmp_path, datasets=("mimic_cxr",))
+    made = make.made_source(run.datasets["mimic_cxr"])
+    # The second of two files is damaged, so that rows have been made by then.
+    made.rows("training/00001.jsonl", [{"picture": "none"}], kind="training", split="train")
+    make.write_source(run, made)
+    folder = run.layout.benchmark / made.dataset.images
+    (folder / "training/00001.jsonl").write_text('{"picture": "files/p10/p1000/secret.jpg"}')
+    for trained in train_command(run, ["mimic_cxr"]):
+        assert "is missing or differs from its inventory" in trained.status.reason
+        assert not (run.layout.train_data / trained.file).exists()
+    train_rows(run, ["mimic_cxr"])
+    assert "failed: the terms of its source forbid to show why" in capsys.readouterr().out
 
 
 def test_only_splits_of_the_publisher_are_called_published() -> None:

@@ -13,8 +13,8 @@ from typing import Literal
 
 from medheb.core.errors import MedhebError
 from medheb.core.status import Status
-from medheb.index.run import build_index
-from medheb.index.train import train_command
+from medheb.index.run import build_index, may_show
+from medheb.index.train import QUOTING, Trained, train_command
 from medheb.index.verify import Checker, SourceCheck, TaskCheck
 from medheb.manifest.base import read_yaml, validate
 from medheb.manifest.load import PROTOCOLS, Run
@@ -112,10 +112,18 @@ def train_rows(run: Run, names: Sequence[str]) -> None:
         MedhebError: a name that stands for no in-distribution task.
     """
     for trained in train_command(run, names):
-        left = ", ".join(f"{count} with {what} of a test" for what, count in trained.overlaps.items())
-        told = f"{trained.rows} rows" if trained.status.ok else f"{trained.status.state}: {trained.status.reason}"
-        more = f" ({left}: {'kept' if trained.kept else 'left out'}, see {trained.listed})" if left else ""
+        told = f"{trained.rows} rows" if trained.status.ok else f"{trained.status.state}: {_why(run, trained)}"
+        kept = [f"kept {entry.rows} with {entry.kind} of a test of {entry.source}" for entry in trained.kept]
+        left = [f"left out {count}: {why}" for why, count in trained.removed.items()]
+        more = f" ({', '.join([*kept, *left])}; see {trained.listed})" if trained.listed else ""
         print(f"{trained.task}: {told}{more}", flush=True)
+
+
+def _why(run: Run, trained: Trained) -> str:
+    """Why there are no rows, for terminals and logs; without what quotes a restricted source."""
+    if may_show(run, run.tasks[trained.task]) or not trained.status.origin.startswith(QUOTING):
+        return trained.status.reason
+    return "the terms of its source forbid to show why"
 
 
 def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:

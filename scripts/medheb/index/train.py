@@ -29,7 +29,7 @@ from medheb.index.leaks import PUBLISHED_SPLIT, Kind, Leak, Tested, Why, split_b
 from medheb.index.paths import Images
 from medheb.index.records import stream_records
 from medheb.index.refusal import RuleError
-from medheb.index.run import may_show, sources_of
+from medheb.index.run import RULE, may_show, sources_of
 from medheb.manifest.base import Strict
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
@@ -37,6 +37,7 @@ from medheb.manifest.task import Task
 log = logging.getLogger("medheb.index")
 UNSEEN_TESTS = "tests_not_seen.json"
 ORIGIN = "index train"
+QUOTING = "index train of"  # begins the origin of a status that may quote a source
 UNTOLD = "its sources cannot be used; what earlier steps left beside them says why"
 
 
@@ -183,20 +184,24 @@ def train_command(run: Run, names: Sequence[str] = ()) -> list[Trained]:
 def _write_task(run: Run, task: Task, tested: Tested, folder: Path) -> Trained:
     name = training_file(task)
     target, listed = folder / name, folder / f"{PurePosixPath(name).stem}.overlaps.json"
-    found = _pairs_or_status(run, task)
+    rows, seen = 0, _Seen(run)
+    try:
+        found = _pairs_or_status(run, task)
+        if not isinstance(found, Status):
+            published, pairs = found
+            with atomic_open(target) as stream:
+                for pair in pairs:
+                    leak = tested.leak(pair, task.form, published)
+                    if leak is None or seen.keeps(pair, leak):
+                        text = json.dumps(training_row(task, pair), ensure_ascii=False, sort_keys=True, allow_nan=False)
+                        stream.write(f"{text}\n".encode())
+                        rows += 1
+    except MedhebError as error:
+        found = status_of(error, f"{RULE if isinstance(error, RuleError) else QUOTING} {task.task}")
     if isinstance(found, Status):
         for path in (target, listed):
             path.unlink(missing_ok=True)
         return Trained(task=task.task, file=name, status=found)
-    published, pairs = found
-    rows, seen = 0, _Seen(run)
-    with atomic_open(target) as stream:
-        for pair in pairs:
-            leak = tested.leak(pair, task.form, published)
-            if leak is None or seen.keeps(pair, leak):
-                text = json.dumps(training_row(task, pair), ensure_ascii=False, sort_keys=True, allow_nan=False)
-                stream.write(f"{text}\n".encode())
-                rows += 1
     if seen.named:
         names = seen.named if may_show(run, task) else [row | {"row": None} for row in seen.named]
         write_json(listed, {"task": task.task, "rows": names})
@@ -249,12 +254,9 @@ def _pairs_or_status(run: Run, task: Task) -> tuple[frozenset[str], Iterable[Pai
     sources = _built(run, task)
     if isinstance(sources, Status):
         return sources
-    try:
-        pairs = _training(run, task, sources)
-        _, context = context_of(task, sources, Draw(run.config.seed, task.task))
-        return _no_rows(run, task) if pairs is None else (split_by_publisher(run, context), pairs)
-    except MedhebError as error:
-        return status_of(error, f"index train {task.task}")
+    pairs = _training(run, task, sources)
+    _, context = context_of(task, sources, Draw(run.config.seed, task.task))
+    return _no_rows(run, task) if pairs is None else (split_by_publisher(run, context), pairs)
 
 
 def _training(run: Run, task: Task, sources: Sources) -> Iterable[Pair] | None:
