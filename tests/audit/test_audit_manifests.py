@@ -11,7 +11,7 @@ from test_audit_provenance import Told
 from medheb.audit.provenance import provenance_path, write_provenance
 from medheb.audit.record import record_digests
 from medheb.audit.roots import write_roots
-from medheb.audit.schema import environment_path, read_roots, roots_path
+from medheb.audit.schema import environment_path, read_roots, record_path, roots_path
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_MISSING_OR_EXTRA, EXIT_OK, EXIT_UNUSABLE
 from medheb.audit.verify import verify
 from medheb.fetch.complete import Complete, write_complete
@@ -68,6 +68,12 @@ def test_other_recipe_in_the_manifest_is_found_by_a_fast_check_too(whole: Bench,
     verification = verify(whole.run, sample_seed=1)
     assert verification.exit_code == EXIT_MISMATCH
     assert f"the manifest names recipe {recipe.name} {recipe.version}" in only(verification, "audit folder").reason
+
+
+def test_other_image_folder_in_the_record_is_found(whole: Bench) -> None:
+    edit(record_path(whole.layout, "alpha"), '"images": "2D_Images/alpha"', '"images": "2D_Images"')
+    reason = only(verify(whole.run), "audit folder").reason
+    assert "about image folder 2D_Images, the manifest names 2D_Images/alpha" in reason
 
 
 @pytest.mark.parametrize("place", [provenance_path, environment_path], ids=["provenance", "environment"])

@@ -77,6 +77,9 @@ def _judge_source_record(run: Run, roots: Roots, record: SourceRecord) -> tuple[
         return "MISMATCH", "roots.json says something else of this source: one of the two was edited, or is older"
     if record.withheld == may_show(run, [dataset]):
         return "MISMATCH", "the manifest's show_content was changed after recording"
+    images = run.datasets[dataset].images
+    if record.images not in {"", images}:
+        return "MISMATCH", f"it is about image folder {record.images}, the manifest names {images}"
     if record.state == "built":
         recipe = run.datasets[dataset].recipe
         if (recipe.name, recipe.version) != (record.recipe, record.recipe_version):

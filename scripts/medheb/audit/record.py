@@ -40,6 +40,7 @@ def record_digests(run: Run, dataset: str, workers: int = 1) -> None:
         reason=public_reason(run, [dataset], header.status.reason),
         remedy=public_reason(run, [dataset], header.status.remedy),
         withheld=not shown,
+        images=manifest.images if shown else "",
         recipe=header.recipe,
         recipe_version=header.recipe_version,
         settings=header.settings,

@@ -63,6 +63,7 @@ class SourceRecord(Strict):
     reason: str = ""
     remedy: str = ""
     withheld: bool
+    images: str = Field(default="", description="image folder; empty where withheld")
     recipe: str
     recipe_version: int
     settings: dict[str, str] = Field(
