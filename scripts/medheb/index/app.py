@@ -84,7 +84,7 @@ def train(
     out: Out = None,
     protocol: Under = None,
 ) -> None:
-    """Training rows of the in-distribution tasks (Train_Data); nothing of a test is in them."""
+    """Training rows of the in-distribution tasks (Train_Data); nothing of a test is in them (docs/index.md)."""
     from medheb.index.commands import train_rows
 
     train_rows(_run_for(names or [], out, protocol), names or [])
