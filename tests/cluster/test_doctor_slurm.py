@@ -59,8 +59,9 @@ def test_probes_run_in_each_partition_and_tell_which_gpu_they_were_granted(bench
         (("2}\n", "2}\ngpu:\n  constraint: b200\n"), "a job with GPU in gpu", "feature", "line 5 (gpu.constraint)"),
         (("2}\n", "2}\nsbatch_options: --nicer\n"), "a job without GPU in cpu", "--nicer", "line 4 (sbatch_options)"),
         (("2}\n", "2}\nfetch: wan\n"), "a download in wan", "Invalid partition name", "line 4 (fetch)"),
+        (("2}\n", "2}\naccount: nobodys\n"), "account", "nobodys", "line 4 (account)"),
     ],
-    ids=["partition", "hours", "memory", "gpus", "type", "constraint", "option", "fetch"],
+    ids=["partition", "hours", "memory", "gpus", "type", "constraint", "option", "fetch", "account"],
 )
 def test_a_refusal_points_to_the_line_to_change(
     bench: Bench, change: tuple[str, str], about: str, found: str, remedy: str

@@ -54,6 +54,7 @@ def test_a_refusal_names_the_key_that_is_at_fault(message: str, gpu: str | None,
 def test_without_partitions_the_advice_is_to_name_them() -> None:
     assert meaning_of("Requested time limit is invalid", None, None).key == "partitions"
     assert meaning_of("No partition specified or system default partition", None, None).key == "partitions"
+    assert meaning_of("Requested node configuration is not available", None, "").key == "partitions"
 
 
 def test_what_nobody_foresaw_goes_to_the_administrators() -> None:
@@ -198,3 +199,32 @@ def test_how_jobs_are_followed_must_suit_the_cluster(
     assert found in check.found
     if found:
         assert check.remedy.startswith(f"{description} line 2 (status): set ")
+
+
+@pytest.mark.parametrize(
+    ("sacctmgr", "found", "remedy"),
+    [
+        ("echo lab; echo Other", "", ""),
+        ("echo other", "account lab appears to be invalid. Available accounts: other", "Set the account to charge"),
+        ("echo no database >&2; exit 1", "no job would be sent", "Set null, and `export SBATCH_ACCOUNT=lab`"),
+    ],
+    ids=["good", "wrong", "closed to users"],
+)
+def test_an_account_that_snakemake_would_refuse_is_found_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sacctmgr: str, found: str, remedy: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for tool in (*TOOLS, "sacctmgr", "sshare"):
+        (folder / tool).write_text(f"#!/bin/sh\n{sacctmgr if tool == 'sacctmgr' else 'exit 1'}\n")
+        (folder / tool).chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+    description = tmp_path / "cluster.yaml"
+    description.write_text("status: squeue\naccount: lab\n")
+    run = load_run(load_config([Path("config/config.yaml")]))
+    (check,) = [one for one in diagnose_cluster(run, description).checks if one.about == "account"]
+    assert check.ok == (not found)
+    assert found in check.found
+    if found:
+        assert check.remedy.startswith(f"{description} line 2 (account): {remedy}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shlex
@@ -10,6 +11,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from snakemake_interface_common.exceptions import WorkflowError
 
 from medheb.cluster.limits import beyond_limits
 from medheb.cluster.profile import BASE, FETCHING, GPU_RULES, TRAINING, outdated, profile_of
@@ -44,7 +47,7 @@ def diagnose_cluster(run: Run, description: Path, wait_minutes: float = 10.0, ro
         return _diagnosis(
             [_wrong("Slurm", f"{', '.join(lacking)} not found", "Run this on a login node of the cluster")]
         )
-    checks = [*_profile(root), *_memory(cluster, description), *_software(cluster)]
+    checks = [*_profile(root), *_memory(cluster, description), *_software(cluster), *_account(cluster, description)]
     checks += [check for name in cluster.partitions for check in beyond_limits(name, cluster, description)]
     asked = [_asked(request, cluster, description) for request in requests(cluster, read_yaml(root / BASE))]
     checks += asked
@@ -220,6 +223,26 @@ def _software(cluster: Cluster) -> Iterator[Check]:
         yield _wrong("software", f"{IMAGE} cannot be read", f"chmod a+r {IMAGE}")
     else:
         yield _right("software", cluster.software)
+
+
+def _account(cluster: Cluster, description: Path) -> Iterator[Check]:
+    """The account as Snakemake's plugin looks at it before each submission; Slurm itself may take any."""
+    if cluster.account is None:
+        return
+    from snakemake_executor_plugin_slurm.accounts import validate_account  # a second, and rarely needed
+
+    place = place_of(description, "account")
+    try:
+        validate_account(cluster.account, logging.getLogger(__name__))
+    except (WorkflowError, OSError) as error:
+        found = " ".join(str(error).split())
+        if "appears to be invalid" in found:
+            yield _wrong("account", found, f"{place}: Set the account to charge")
+        else:
+            remedy = f"{place}: Set null, and `export SBATCH_ACCOUNT={cluster.account}` where you start Snakemake"
+            yield _wrong("account", f"{cluster.account} cannot be checked, and no job would be sent: {found}", remedy)
+    else:
+        yield _right("account", cluster.account)
 
 
 def _right(about: str, found: str) -> Check:

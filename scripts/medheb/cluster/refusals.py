@@ -51,14 +51,16 @@ def meaning_of(message: str, partition: str | None, gpu: str | None) -> Meaning:
     for pattern, key, advice in MEANINGS:
         if re.search(pattern, message, flags=re.IGNORECASE):
             if key == NODES:
-                key, advice = _nodes(gpu)
+                key, advice = _nodes(partition, gpu)
             if "{partition}" in key and partition is None:
                 key = "partitions"
             return Meaning(key.format(partition=partition), advice)
     return Meaning("", UNCLEAR)
 
 
-def _nodes(gpu: str | None) -> tuple[str, str]:
+def _nodes(partition: str | None, gpu: str | None) -> tuple[str, str]:
+    if partition is None:
+        return "partitions", "The default partition has no such nodes: name the cluster's partitions there"
     if gpu is None:
         return "partitions.{partition}", "Lower cores and memory_gb to what its nodes have"
     if gpu:
