@@ -14,7 +14,7 @@ from medheb.build.inventory import BuiltFile, write_inventory
 from medheb.build.splits import NOT_PUBLISHED
 from medheb.core.errors import MedhebError
 from medheb.index.commands import train_rows
-from medheb.index.records import read_records
+from medheb.index.records import Record, read_records, record_writer
 from medheb.index.run import build_index
 from medheb.index.train import Kept, Trained, train_command, training_file
 from medheb.manifest.load import Run
@@ -273,6 +273,29 @@ def test_a_wrong_candidate_of_a_test_is_in_no_training_row(tmp_path: Path) -> No
     (found,) = train_command(run)
     assert found.overlaps == {"image": 2}
     assert all(path not in json.dumps(row) for row in read(run, found))
+
+
+@pytest.mark.parametrize("key", ["SkinLesion", "APTOS_cls"])
+def test_pictures_of_a_released_test_are_in_no_training_row(tmp_path: Path, key: str) -> None:
+    """A released task file may show what the source's publisher calls training; our rules would not."""
+    every = make.benchmark_run(tmp_path)
+    run = make.benchmark_run(
+        tmp_path, protocol="release", task_index="released", datasets=every.tasks[key].sources, tasks=(key,)
+    )
+    task, shown = run.tasks[key], ""
+    for name in task.sources:
+        made = make.made_source(run.datasets[name])
+        make.write_source(run, made)
+        shown = shown or f"{made.dataset.images}/{first_of(made, 'train').path}".removeprefix(f"{task.image_root}/")
+    targets = {"tgt_img_path": (shown,)} if task.form == "2d" and task.pool == "global" else {}
+    record = Record(
+        qry_inst="Find it:", qry_text="x", qry_img_path=shown, tgt_text=("y",) if not targets else ("",), **targets
+    )
+    with record_writer(run.layout.task_index(task.index)) as writer:
+        writer.add(record)
+    (found,) = train_command(run)
+    assert (found.kept, set(found.removed)) == ((), {"no published split"})
+    assert all(f"{task.image_root}/{shown}" not in json.dumps(row) for row in read(run, found))
 
 
 def test_the_command_says_what_is_kept_and_what_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
