@@ -1,6 +1,7 @@
 """Weights that must be refused: pickles, wrong architectures, gaps, cut-off files. None may become a score."""
 
 import json
+import logging
 import pickle
 import shutil
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from harness import REFS, STREAMS, TOWERS, Tiny, settings_for
 from safetensors.torch import load_file, save_file
 
 from medheb.core.errors import MedhebError
-from medheb.models.hub_weights import require_head
+from medheb.models.hub_weights import load_reports, require_head
 
 Checkpoint = Callable[[str], Path]
 ON_TRANSFORMERS = ("siglip", "blip2_itc", "vlm2vec", "qwen3vl")
@@ -95,6 +96,34 @@ def test_a_tensor_without_a_place_is_refused(copied: Callable[[str], Path], name
     change(folder, lambda tensors: tensors.update({"extra.weight": torch.ones(2)}))
     with pytest.raises(MedhebError, match=r"1 weights have no place in the network, the first is extra.weight"):
         Tiny(settings_for(name), folder)
+
+
+def test_gaps_are_told_by_one_sentence_not_by_the_librarys_table(
+    copied: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library, told = logging.getLogger("transformers"), Told()
+    monkeypatch.setattr(library, "handlers", [told])
+    folder = copied("siglip")
+    change(folder, lambda tensors: tensors.pop("text_model.head.bias"))
+    with pytest.raises(MedhebError, match=r"1 parameters have no weights, the first is text_model.head.bias"):
+        Tiny(settings_for("siglip"), folder)
+    assert not any("LOAD REPORT" in line for line in told.lines)
+    with load_reports() as reports:
+        library.warning("other trouble")
+        library.warning("\x1b[1mNet LOAD REPORT\x1b[0m from: here")
+    assert reports == ["Net LOAD REPORT from: here"]
+    assert told.lines[-1:] == ["other trouble"], "what else the library has to say is passed on"
+
+
+class Told(logging.Handler):
+    """What reaches the terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
 
 
 def test_the_head_that_writes_words_may_be_there(copied: Callable[[str], Path], tiny: Callable[[str], Tiny]) -> None:

@@ -121,9 +121,24 @@ def test_faulty_weights_are_told_by_the_check(checkpoint: Checkpoint, tmp_path: 
     folder = Path(shutil.copytree(checkpoint("siglip"), tmp_path / "siglip"))
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
     found = only(run_of(tmp_path, entry("siglip", folder)))
-    assert found.state == "missing"
+    assert (found.state, found.self_test) == ("faulty", "failed")
     assert "pytorch_model.bin: is a pickle" in found.reason
     assert "docs/models.md" in found.remedy
+    untried = only(run_of(tmp_path, entry("siglip", folder)), run_networks=False)
+    assert (untried.state, untried.self_test, untried.reason) == ("faulty", "not run", found.reason)
+
+
+@pytest.mark.parametrize("name", ["siglip", "medimageinsight"])
+def test_a_file_cut_off_in_a_folder_of_ones_own_has_a_remedy_for_it(
+    checkpoint: Checkpoint, tmp_path: Path, name: str
+) -> None:
+    folder = Path(shutil.copytree(checkpoint(name), tmp_path / name))
+    path = next(path for path in sorted(folder.rglob("model.*")) if path.suffix in {".safetensors", ".pt"})
+    path.write_bytes(path.read_bytes()[:-1000])
+    found = only(run_of(tmp_path, entry(name, folder)))
+    assert (found.state, found.self_test) == ("faulty", "failed")
+    assert "cannot be loaded as weights" in found.reason
+    assert "into a folder of your own by hand" in found.remedy
 
 
 def test_too_little_memory_is_no_fault(checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from harness import REFS, Tiny, settings_for
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_checkpoints import WORDS, spread
 
 from medheb.core.errors import MedhebError
@@ -89,6 +89,19 @@ def test_pickled_weights_are_refused(folder: Path, tmp_path: Path) -> None:
     torch.save(load_file(path), copy / "pytorch_model.bin")
     path.unlink()
     with pytest.raises(MedhebError, match=r"pytorch_model.bin: is a pickle"):
+        Tiny(settings_for("sentence_transformers"), copy)
+
+
+def test_gaps_are_never_filled_at_random(folder: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / "model"))
+    path = copy / "model.safetensors"
+    tensors = load_file(path)
+    pooler = {name for name in tensors if name.startswith("pooler.")}
+    save_file({name: tensors[name] for name in tensors if name not in pooler}, path, metadata={"format": "pt"})
+    assert Tiny(settings_for("sentence_transformers"), copy).vector("liver") is not None, "the pooler is not used"
+    lost = "encoder.layer.1.output.dense.weight"
+    save_file({name: tensors[name] for name in tensors if name != lost}, path, metadata={"format": "pt"})
+    with pytest.raises(MedhebError, match=rf"does not fit its model: no weights for {lost} and 0 more"):
         Tiny(settings_for("sentence_transformers"), copy)
 
 

@@ -115,9 +115,19 @@ def _check(run: Run, model: Model, device: str, run_networks: bool) -> ModelChec
         paths = {slot: _place(run, model, slot, weights) for slot, weights in model.folders().items()}
     except MedhebError as error:
         return found.model_copy(update={"reason": f"{error.where}: {error.fault}", "remedy": error.remedy})
+    try:
+        if model.adapter.name not in {"medimageinsight", "sentence_transformers"}:  # these have layouts of their own
+            require_safetensors(paths["base"])
+    except MedhebError as error:
+        return _faulty(found, error, "failed" if run_networks else "not run")
     if not run_networks:
         return found.model_copy(update={"state": "ready"})
     return _tried(found, model, paths, device)
+
+
+def _faulty(found: ModelCheck, error: MedhebError, tried: Literal["failed", "not run"]) -> ModelCheck:
+    reason = f"{error.where}: {error.fault}"
+    return found.model_copy(update={"state": "faulty", "self_test": tried, "reason": reason, "remedy": error.remedy})
 
 
 def _tried(found: ModelCheck, model: Model, paths: dict[str, Path], device: str) -> ModelCheck:
@@ -127,8 +137,7 @@ def _tried(found: ModelCheck, model: Model, paths: dict[str, Path], device: str)
     try:
         findings = _self_test(model, paths, device)
     except MedhebError as error:
-        changes = {"state": "faulty", "self_test": "failed", "reason": f"{error.where}: {error.fault}"}
-        return found.model_copy(update={**changes, "remedy": error.remedy})
+        return _faulty(found, error, "failed")
     bad = tuple(f"{finding.check}: {finding.detail}" for finding in findings if finding.detail)
     changes = {"state": "faulty" if bad else "ready", "self_test": "failed" if bad else "passed"}
     remedy = "Check that adapter and checkpoint belong together; docs/models.md lists the known traps" if bad else ""
@@ -175,10 +184,7 @@ def _place(run: Run, model: Model, slot: str, weights: HubWeights | FolderWeight
         MedhebError: nowhere yet; says what to do, and what is in the way of it.
     """
     if isinstance(weights, FolderWeights):
-        folder = own_folder(model.id, weights)
-        if model.adapter.name != "medimageinsight" and model.adapter.name != "sentence_transformers" and slot == "base":
-            require_safetensors(folder)
-        return folder
+        return own_folder(model.id, weights)
     try:
         return Path(found_folder(run.layout, model.id, slot).folder)
     except MedhebError:

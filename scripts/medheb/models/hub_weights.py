@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +21,10 @@ if TYPE_CHECKING:  # torch and transformers take seconds to import; adapters and
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".msgpack", ".h5")
 # Older checkpoints hold these; a network counts them out by itself.
 COUNTERS = ("position_ids", "rotary_emb.inv_freq")
+FIT = "Choose the adapter of this architecture, or the right checkpoint"
 CONVERT = "Convert it once to safetensors, as docs/models.md shows, and take the old file away"
-FETCH_AGAIN = "Fetch the model again: `medheb retry`, then the workflow"
+REPORT, COLOURS = "LOAD REPORT", re.compile(r"\x1b\[[0-9;]*m")
+GET_AGAIN = "Get it again: into a folder of your own by hand, from the hub by `medheb retry` and the workflow"
 
 
 def require_safetensors(folder: Path) -> list[Path]:
@@ -33,13 +38,13 @@ def require_safetensors(folder: Path) -> list[Path]:
         for path in sorted(folder.iterdir()) if folder.is_dir() else []:
             if path.suffix in PICKLES:
                 raise refused_pickle(path)
-        raise MedhebError(folder, "holds no weights (*.safetensors)", FETCH_AGAIN)
+        raise MedhebError(folder, "holds no weights (*.safetensors)", GET_AGAIN)
     for path in files:
         require_head(path)
     for index in sorted(folder.glob("*.safetensors.index.json")):
         for name in sorted(set(read_settings(index).get("weight_map", {}).values())):
             if not (folder / name).is_file():
-                raise MedhebError(folder / name, "is missing, one part of these weights", FETCH_AGAIN)
+                raise MedhebError(folder / name, "is missing, one part of these weights", GET_AGAIN)
     return files
 
 
@@ -62,7 +67,7 @@ def require_head(path: Path) -> None:
         return
     if head.startswith((b"PK", b"\x80")):
         raise refused_pickle(path)
-    raise MedhebError(path, "is not a safetensors file", FETCH_AGAIN)
+    raise MedhebError(path, "is not a safetensors file", GET_AGAIN)
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -74,11 +79,11 @@ def read_settings(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise MedhebError(path, "is missing", FETCH_AGAIN) from None
+        raise MedhebError(path, "is missing", GET_AGAIN) from None
     except ValueError as error:
-        raise MedhebError(path, f"is not JSON ({error})", FETCH_AGAIN) from error
+        raise MedhebError(path, f"is not JSON ({error})", GET_AGAIN) from error
     if not isinstance(content, dict):
-        raise MedhebError(path, "is not a JSON object", FETCH_AGAIN)
+        raise MedhebError(path, "is not a JSON object", GET_AGAIN)
     return content
 
 
@@ -101,15 +106,17 @@ def load_network(network: Any, folder: Path, placement: Placement, spare: Sequen
     disable_progress_bar()
     require_safetensors(folder)
     try:
-        loaded, info = network.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=placement.dtype,
-            attn_implementation=placement.attention,
-            output_loading_info=True,
-        )
+        with load_reports():
+            loaded, info = network.from_pretrained(
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=placement.dtype,
+                attn_implementation=placement.attention,
+                output_loading_info=True,
+                ignore_mismatched_sizes=True,  # they are refused below, by name
+            )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise load_fault(folder, error) from error
     require_all_used(folder, info, spare)
@@ -132,17 +139,48 @@ def require_all_used(folder: Path, info: dict[str, Any], spare: Sequence[str] = 
         (unexpected, "weights have no place in the network"),
     ):
         if names:
-            raise MedhebError(
-                folder,
-                f"does not fit its model: {len(names)} {what}, the first is {names[0]}",
-                "Choose the adapter of this architecture, or the right checkpoint",
-            )
+            raise MedhebError(folder, f"does not fit its model: {len(names)} {what}, the first is {names[0]}", FIT)
+
+
+class _Keeper(logging.Handler):
+    """Keeps what is logged."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+@contextmanager
+def load_reports() -> Iterator[list[str]]:
+    """Keep the tables that transformers logs of weights that do not fit; the caller says it in one sentence.
+
+    Yields a list that holds them after the block. All else that it logs is passed on when the block ends.
+    """
+    from transformers.utils.logging import get_verbosity
+
+    get_verbosity()  # the library sets its handler up when it is first asked for anything
+    library, keeper, reports = logging.getLogger("transformers"), _Keeper(), list[str]()
+    before = library.handlers, library.propagate
+    library.handlers, library.propagate = [keeper], False
+    try:
+        yield reports
+    finally:
+        library.handlers, library.propagate = before
+        for record in keeper.records:
+            message = record.getMessage()
+            if REPORT in message:
+                reports.append(COLOURS.sub("", message))
+            else:
+                library.handle(record)
 
 
 def load_fault(where: Path, error: Exception) -> MedhebError:
     """The refusal of weights that a library could not read."""
     reason = (str(error).splitlines() or [type(error).__name__])[0][:200]
-    return MedhebError(where, f"cannot be loaded as weights ({reason})", FETCH_AGAIN)
+    return MedhebError(where, f"cannot be loaded as weights ({reason})", GET_AGAIN)
 
 
 def load_tokenizer(folder: Path) -> Any:
@@ -158,7 +196,7 @@ def load_tokenizer(folder: Path) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, ImportError) as error:
-        raise MedhebError(folder, f"has no tokenizer that can be used ({_first_line(error)})", FETCH_AGAIN) from error
+        raise MedhebError(folder, f"has no tokenizer that can be used ({_first_line(error)})", GET_AGAIN) from error
     template = folder / "chat_template.json"
     if getattr(tokenizer, "chat_template", None) is None and template.is_file():
         tokenizer.chat_template = read_settings(template).get("chat_template")
@@ -176,7 +214,7 @@ def load_image_processor(folder: Path) -> Any:
     try:
         return AutoImageProcessor.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, ImportError) as error:
-        raise MedhebError(folder, f"has no image processor ({_first_line(error)})", FETCH_AGAIN) from error
+        raise MedhebError(folder, f"has no image processor ({_first_line(error)})", GET_AGAIN) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -20,7 +20,7 @@ from medheb.manifest.networks import SentenceTransformersAdapter
 from medheb.models.base import ImageRef, Prepared, ReadImage, Rendered, Side, SizeOf, Vectors
 from medheb.models.bridge import unit_rows
 from medheb.models.fields import Checkpoint, sampled
-from medheb.models.hub_weights import load_fault, require_safetensors
+from medheb.models.hub_weights import FIT, load_fault, load_reports, require_safetensors
 
 CHARACTERS_A_TOKEN = 4  # for planning only
 IMAGE_TOKENS = 256  # likewise
@@ -96,6 +96,21 @@ def _require_own_modules(folder: Path) -> None:
             )
 
 
+def _require_all_there(folder: Path, reports: Sequence[str]) -> None:
+    """Refuse weights that leave gaps: the library fills them at random and only logs a table of them.
+
+    The pooler of a text tower may be missing: vectors come from the states before it.
+
+    Raises:
+        MedhebError: parameters without a tensor of their shape.
+    """
+    rows = [line.split("|") for report in reports for line in report.splitlines() if line.count("|") >= 2]
+    bare = [name.strip() for name, status, *_ in rows if status.strip() in {"MISSING", "MISMATCH"}]
+    bare = [name for name in bare if "pooler." not in name]
+    if bare:
+        raise MedhebError(folder, f"does not fit its model: no weights for {bare[0]} and {len(bare) - 1} more", FIT)
+
+
 class SentenceTransformerEncoder:
     """A model of the library with its weights."""
 
@@ -111,15 +126,17 @@ class SentenceTransformerEncoder:
             if not (path.parent / "model.safetensors").exists():
                 require_safetensors(path.parent)
         try:
-            self.model: Any = SentenceTransformer(
-                str(folder),
-                device=str(placement.device),
-                trust_remote_code=False,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True, "dtype": placement.dtype},
-            )
+            with load_reports() as reports:
+                self.model: Any = SentenceTransformer(
+                    str(folder),
+                    device=str(placement.device),
+                    trust_remote_code=False,
+                    local_files_only=True,
+                    model_kwargs={"use_safetensors": True, "dtype": placement.dtype},
+                )
         except (OSError, ValueError, RuntimeError, KeyError, ImportError) as error:
             raise load_fault(folder, error) from error
+        _require_all_there(folder, reports)
         if settings.max_tokens is not None:
             self.model.max_seq_length = settings.max_tokens
         with torch.inference_mode():
