@@ -36,10 +36,26 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("gpus")
 def test_each_rank_has_its_gpu() -> None:
-    assert [choose_device("auto", local) for local in (0, 1, 2)] == ["cuda:0", "cuda:1", "cpu"]
+    assert [choose_device("auto", local) for local in (0, 1)] == ["cuda:0", "cuda:1"]
     assert choose_device("cpu", 0) == "cpu"
-    with pytest.raises(MedhebError, match=r"GPU 2: is not there: torch sees 2.*embed.device: cpu"):
-        choose_device("cuda", 2)
+    for wanted in ("auto", "cuda"):  # a rank on a CPU beside those on GPUs would use another number format
+        with pytest.raises(MedhebError, match=r"GPU 2: is not there: torch sees 2.*embed.device: cpu"):
+            choose_device(wanted, 2)
+
+
+def test_a_granted_gpu_that_is_not_there_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.delenv("SLURM_JOB_GPUS", raising=False)
+    assert choose_device("auto", 1) == "cpu", "ranks on CPUs"
+    assert not caplog.records
+    monkeypatch.setenv("SLURM_JOB_GPUS", "3")
+    assert choose_device("auto") == "cpu"
+    assert "GPU 3 was given to this job, but torch sees none" in caplog.text
+    with pytest.raises(MedhebError, match=r"GPU 0: is not there: torch sees 0"):
+        choose_device("cuda")
 
 
 def test_workers_and_budget_follow_the_device_and_give_way_to_options() -> None:

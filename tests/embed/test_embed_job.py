@@ -68,19 +68,19 @@ def test_workers_change_nothing(clean: Run, tmp_path: Path) -> None:
     assert [path.name for path in shards(run)] == [path.name for path in shards(clean)]
 
 
-def _slowly(root: Path) -> None:
-    embed(toy_run(root, **SMALL), ToyAdapter(), ToyEncoder(seconds=0.05))
+def _slowly(root: Path, seconds: float) -> None:
+    embed(toy_run(root, **SMALL), ToyAdapter(), ToyEncoder(seconds=seconds))
 
 
 def test_ten_kills_at_random_moments_give_the_same_store(tmp_path: Path) -> None:
     clean, run = (toy_run(tmp_path / name, **SMALL) for name in ("clean", "killed"))
     for made in (clean, run):
-        make_files(made, 160)
+        make_files(made, 400)  # so many that a job is never done before a slow machine kills it
     assert embed(clean, ToyAdapter(), ToyEncoder()).ok
     moments = random.Random(7)
     for _ in range(10):
         before = len(shards(run))
-        child = multiprocessing.get_context("fork").Process(target=_slowly, args=(tmp_path / "killed",))
+        child = multiprocessing.get_context("fork").Process(target=_slowly, args=(tmp_path / "killed", 0.05))
         child.start()
         wait_for(lambda before=before: len(shards(run)) > before, child)
         time.sleep(moments.uniform(0, 0.15))
@@ -104,7 +104,7 @@ def wait_for(condition: object, child: object, seconds: float = 60) -> None:
 
 
 def test_sigterm_ends_after_the_batch_with_what_is_done(run: Run, clean: Run) -> None:
-    child = multiprocessing.get_context("fork").Process(target=_slowly, args=(run.layout.benchmark.parent,))
+    child = multiprocessing.get_context("fork").Process(target=_slowly, args=(run.layout.benchmark.parent, 0.4))
     child.start()
     wait_for(lambda: shards(run), child)
     os.kill(child.pid or 0, signal.SIGTERM)

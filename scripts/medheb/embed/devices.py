@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import os
 from typing import Literal
 
 from medheb.core.errors import MedhebError
@@ -9,6 +11,7 @@ from medheb.manifest.config import Embed
 from medheb.manifest.load import Run
 from medheb.models.load import uses_device
 
+log = logging.getLogger("medheb.embed")
 GPU_TOKENS, CPU_TOKENS = 32_768, 4_096
 WORTH_A_WORKER = 512  # images; below, starting processes costs more than they save
 
@@ -19,18 +22,26 @@ def choose_device(wanted: Literal["auto", "cpu", "cuda"], local_rank: int = 0) -
     """``cpu``, or the GPU of this rank.
 
     Raises:
-        MedhebError: a GPU is wanted and there is none, or fewer than ranks.
+        MedhebError: a GPU is wanted and there is none, or fewer than ranks: some would compute on a CPU, in another
+            number format.
     """
     if wanted == "cpu":
         return "cpu"
     import torch
 
     count = torch.cuda.device_count()
-    if wanted == "cuda" and local_rank >= count:
+    if local_rank < count:
+        return f"cuda:{local_rank}"
+    if count or wanted == "cuda":
         raise MedhebError(
-            f"GPU {local_rank}", f"is not there: torch sees {count}", "Run on a GPU node or set embed.device: cpu"
+            f"GPU {local_rank}",
+            f"is not there: torch sees {count}",
+            "Run on a GPU node with as many GPUs as ranks, or set embed.device: cpu",
         )
-    return f"cuda:{local_rank}" if local_rank < count else "cpu"
+    granted = os.environ.get("CUDA_VISIBLE_DEVICES") or os.environ.get("SLURM_JOB_GPUS")
+    if granted:
+        log.warning("GPU %s was given to this job, but torch sees none: it computes on the CPU", granted)
+    return "cpu"
 
 
 def token_budget(options: Embed, device: str) -> int:
