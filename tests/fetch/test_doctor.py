@@ -85,6 +85,20 @@ def test_token_is_found_but_never_shown(tmp_path: Path, monkeypatch: pytest.Monk
     assert "canary-token-2" not in diagnosis.model_dump_json() + console.file.getvalue()
 
 
+def test_what_is_wrong_is_marked_and_its_remedy_stands_below() -> None:
+    well = Check(topic="slurm", about="cpu", ok=True, found="taken")
+    wrong = Check(topic="slurm", about="gpu", ok=False, found="refused", remedy="cluster.yaml line 3 [gpu]")
+    console = Console(file=io.StringIO(), width=200)
+    print_diagnosis(Diagnosis(online=False, checks=(well, wrong)), console)
+    assert console.file.getvalue().splitlines() == [
+        "x slurm: 1 of 2 well",
+        "    cpu: taken",
+        "  x gpu: refused",
+        "      cluster.yaml line 3 [gpu]",
+        "something is wrong; see the lines above",
+    ]
+
+
 def test_token_file_that_others_can_read_is_a_fault(tmp_path: Path, bare_machine: Path) -> None:
     path = bare_machine / ".synapseConfig"
     path.write_text("[default]\nauthtoken = canary-4\n")

@@ -14,7 +14,7 @@ from medheb.manifest.config import Config
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
-COMMANDS = sorted(set(re.findall(r"\bmedheb ((?:[a-z]+)(?: [a-z]+)?(?: --[a-z-]+)*)", TEXT)))
+COMMANDS = sorted(set(re.findall(r"\bmedheb (?:\$run )?((?:[a-z]+)(?: [a-z]+)?(?: --[a-z-]+)*)", TEXT)))
 
 
 @pytest.mark.parametrize("line", COMMANDS)

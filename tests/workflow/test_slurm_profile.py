@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 import yaml
+from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_partition_file
 
 from medheb.cluster import queue
 from medheb.cluster.profile import GPU_RULES, apply_cluster, outdated, partitions_of, profile_of
@@ -24,10 +26,16 @@ DEFAULT = yaml.safe_load((ROOT / "profiles" / "default" / "config.yaml").read_te
 EXAMPLES = sorted((ROOT / "config" / "clusters").glob("*.yaml"))
 
 
+class Resources(dict):
+    """Resources of a job: by key, and by attribute as Snakemake has them."""
+
+    __getattr__ = dict.get
+
+
 def at(expression: str, attempt: int) -> int:
     """Value of a resource of the profile, as Snakemake evaluates it."""
     wildcards = type("Wildcards", (), {"model": "siglip"})()
-    return int(eval(expression, {"attempt": attempt, "wildcards": wildcards}))
+    return int(eval(str(expression), {"attempt": attempt, "wildcards": wildcards, "input": []}))
 
 
 def test_memory_and_time_grow_with_each_attempt() -> None:
@@ -87,6 +95,56 @@ def test_no_attempt_asks_for_more_than_the_largest_partition_gives(path: Path) -
         assert at(resources["runtime"], 99) == max(part.hours or 0 for part in kind) * 60
         assert at(resources["mem_mb"], 99) == max(part.memory_gb or 0 for part in kind) * 1000
     assert set(partitions_of(cluster)["partitions"]) == {"cpu", "gpu"}
+
+
+@pytest.mark.parametrize(
+    "partitions",
+    [
+        {"cpu": {}, "gpu": {"hours": 24, "cores": 32, "memory_gb": 250, "gpus": 4}},
+        {
+            "cpu": {"hours": 168, "cores": 128, "memory_gb": 500},
+            "gpu": {"hours": 24, "cores": 8, "memory_gb": 60, "gpus": 1},
+        },
+        {
+            "short": {"hours": 4, "cores": 64, "memory_gb": 250},
+            "long": {"hours": 168, "cores": 64, "memory_gb": 250},
+            "gpu_short": {"hours": 4, "cores": 16, "memory_gb": 120, "gpus": 4},
+            "gpu_long": {"hours": 48, "cores": 16, "memory_gb": 120, "gpus": 4},
+        },
+        *(load_cluster(path).model_dump()["partitions"] for path in EXAMPLES),
+    ],
+    ids=["unlimited", "tight", "several", *(path.stem for path in EXAMPLES)],
+)
+def test_only_jobs_with_a_gpu_go_where_gpus_are(tmp_path: Path, partitions: dict) -> None:
+    cluster = Cluster.model_validate({"partitions": partitions})
+    profile = profile_of(BASE, cluster)
+    file = tmp_path / "partitions.yaml"
+    file.write_text(yaml.safe_dump(partitions_of(cluster)))
+    known = read_partition_file(file)
+    for rule, own in profile["set-resources"].items():
+        if rule == "fit_medemb":
+            continue  # not part of `all`: more GPUs than these nodes have
+        for attempt in (1, 2, 3):
+            asked = {**profile["default-resources"], **own, "gpu": int(rule in GPU_RULES)}
+            asked |= {key: at(asked[key], attempt) for key in ("mem_mb", "runtime")}
+            job = SimpleNamespace(name=rule, threads=profile["set-threads"].get(rule, 1), resources=Resources(asked))
+            chosen = get_best_partition(known, job, logging.getLogger())
+            assert chosen, f"{rule}: the default partition would take it"
+            assert bool(cluster.partitions[chosen].gpus) == (rule in GPU_RULES), f"{rule}, attempt {attempt}: {chosen}"
+
+
+def test_no_job_asks_for_more_cores_than_a_node_has() -> None:
+    cluster = Cluster.model_validate({"partitions": {"cpu": {"cores": 6}, "gpu": {"cores": 4, "gpus": 1}}})
+    profile = profile_of(BASE, cluster)
+    wanted = {"build_shard": 6, "build_images": 4, "embed_inputs": 4, "record_digests": 2}
+    assert {rule: profile["set-threads"][rule] for rule in wanted} == wanted
+    assert {rule: profile["set-resources"][rule]["cpus_per_task"] for rule in wanted} == wanted
+
+
+def test_where_all_nodes_have_gpus_the_other_jobs_stay_below_their_limits_too() -> None:
+    cluster = Cluster.model_validate({"partitions": {"all": {"hours": 12, "cores": 4, "memory_gb": 20, "gpus": 4}}})
+    shard = profile_of(BASE, cluster)["set-resources"]["build_shard"]
+    assert (shard["cpus_per_task"], at(shard["mem_mb"], 3), at(shard["runtime"], 3)) == (4, 20000, 720)
 
 
 def dry_run(folder: Path, *arguments: str) -> str:

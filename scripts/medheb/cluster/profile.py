@@ -117,13 +117,28 @@ def profile_of(base: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
         for rule in FETCHING:
             rules[rule]["slurm_partition"] = cluster.fetch
     for rule, resources in [("", everywhere), *rules.items()]:
-        _limit(resources, [part for part in cluster.partitions.values() if bool(part.gpus) == (rule in GPU_RULES)])
+        kind = [part for part in cluster.partitions.values() if bool(part.gpus) == (rule in GPU_RULES)]
+        if not kind and rule not in GPU_RULES:
+            kind = list(cluster.partitions.values())  # all nodes have GPUs
+        _limit(resources, kind)
+        if rule in profile["set-threads"]:
+            _limit_cores(profile["set-threads"], rule, resources, kind)
     return profile
 
 
 def partitions_of(cluster: Cluster) -> dict[str, Any]:
-    """The partitions as Snakemake's plugin reads them; it takes the tightest one that holds a job."""
-    return {"partitions": {name: _limits(partition) for name, partition in cluster.partitions.items()}}
+    """The partitions as Snakemake's plugin reads them; it takes the tightest one that holds a job.
+
+    A partition with GPUs loses one point for a job without one, and gains up to four for fitting tightly. So that no
+    such job goes there, it shows only the limits that tell partitions with GPUs apart; jobs stay below the others.
+    """
+    limits = {name: _limits(partition) for name, partition in cluster.partitions.items()}
+    with_gpus = [one for one in limits.values() if one["max_gpu"]]
+    for key in ("max_runtime", "max_threads", "max_mem_mb"):
+        if len({one.get(key) for one in with_gpus}) == 1:
+            for one in with_gpus:
+                one.pop(key, None)
+    return {"partitions": limits}
 
 
 def _limits(partition: Partition) -> dict[str, Any]:
@@ -145,6 +160,16 @@ def _limit(resources: dict[str, Any], partitions: Collection[Partition]) -> None
         known = [limit for limit in limits if limit]
         if key in resources and known and len(known) == len(limits):
             resources[key] = f"min({resources[key]}, {round(max(known) * factor)})"
+
+
+def _limit_cores(
+    threads: dict[str, int], rule: str, resources: dict[str, Any], partitions: Collection[Partition]
+) -> None:
+    """Ask for no more cores than a node of the largest partition has."""
+    cores = [partition.cores for partition in partitions]
+    known = [limit for limit in cores if limit]
+    if known and len(known) == len(cores):
+        threads[rule] = resources["cpus_per_task"] = min(threads[rule], max(known))
 
 
 def _literal(text: str) -> str:

@@ -251,7 +251,7 @@ def print_diagnosis(diagnosis: Diagnosis, console: Console) -> None:
         # Terms of 54 sources are too many lines if all is well; the rest is worth a line each.
         shown = wrong if topic == "terms" and len(checks) > 5 else checks
         for check in shown:
-            text = f"{check.about}: {check.found}" + (f". {check.remedy}" if check.remedy else "")
-            style = "dim" if check.ok else "red"
-            console.print(f"    [{style}]{escape(text)}[/]", highlight=False, soft_wrap=True)
+            mark, style = ("    ", "dim") if check.ok else ("  x ", "red")
+            text = f"{mark}{check.about}: {check.found}" + (f"\n      {check.remedy}" if check.remedy else "")
+            console.print(f"[{style}]{escape(text)}[/]", highlight=False, soft_wrap=True)
     console.print("all is well" if diagnosis.ok else "something is wrong; see the lines above", highlight=False)
