@@ -20,6 +20,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from medheb.audit.compare import Comparison
+from medheb.audit.provenance import write_provenance
+from medheb.audit.roots import write_roots as roots_alone
+from medheb.audit.schema import Roots
 from medheb.audit.verdicts import Finding, Unit, Verification
 from medheb.build.inventory import BuiltFile, Inventory, write_inventory
 from medheb.build.settings import settings_in
@@ -287,6 +290,27 @@ class Bench:
             else:
                 columns[column] = pa.array([cosine] * queries, pa.float64())
         pq.write_table(pa.table(columns), self.layout.per_query(model, one.task))
+
+
+class Told:
+    """What the workflow would say."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *names: "-".join((name, *names))
+
+
+class Digested(Told):
+    """The same as digests, which is what the workflow really says."""
+
+    def __getattr__(self, name: str) -> object:
+        return lambda *names: sha256_bytes("-".join((name, *names)).encode())[:16]
+
+
+def write_roots(run: Run) -> Roots:
+    """Write the roots of a run, and how everything was made, as ``medheb audit roots`` does."""
+    roots = roots_alone(run)
+    write_provenance(run, roots, Digested())
+    return roots
 
 
 def unit(verification: Verification | Comparison, name: str) -> Unit:

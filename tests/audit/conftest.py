@@ -6,10 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from audit_bench import FOLDERS, Bench
+from audit_bench import FOLDERS, Bench, write_roots
 
 from medheb.audit.record import record_digests
-from medheb.audit.roots import write_roots
 
 
 @pytest.fixture(scope="session")

@@ -7,14 +7,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from audit_bench import OK, PICTURES, SECRETS, A, B, Bench, edit, encode, findings, pixels, unit
+from audit_bench import OK, PICTURES, SECRETS, A, B, Bench, edit, encode, findings, pixels, unit, write_roots
 
 from medheb.audit.commands import compare_command
 from medheb.audit.compare import Comparison, compare
 from medheb.audit.present import comparison_text
 from medheb.audit.provenance import provenance_path, write_provenance
 from medheb.audit.record import record_digests
-from medheb.audit.roots import summary_of, write_roots
+from medheb.audit.roots import summary_of
 from medheb.audit.schema import Roots, overall_roots, read_roots, read_source_record, roots_path
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_NOT_BUILT, EXIT_OK, EXIT_UNUSABLE
 from medheb.core.files import write_json
@@ -115,9 +115,8 @@ def test_other_code_and_scores(whole: Bench, before: Path) -> None:
     roots = read_roots(roots_path(whole.layout))
     write_provenance(whole.run, roots, Told("one"))
     shutil.copy(provenance_path(whole.layout), before / "provenance.json")
-    write_provenance(whole.run, roots, Told("two"))
     whole.score("random", whole.run.tasks["alpha_i2i"], len(PICTURES["alpha"]), OK, above=3)
-    write_roots(whole.run)
+    write_provenance(whole.run, write_roots(whole.run), Told("two"))
     found = compare(before, whole.layout.audit)
     assert findings(found, "scores")["random/alpha_i2i"].verdict == "MISMATCH"
     assert set(found.made.values()) == {"other code"}
@@ -162,6 +161,17 @@ def test_edited_missing_and_damaged_folders(whole: Bench, before: Path, tmp_path
         (before / "roots.json").write_text(damage)
         assert compare(whole.layout.audit, before).exit_code == EXIT_UNUSABLE
     assert compare(tmp_path / "nowhere", before).exit_code == EXIT_UNUSABLE
+
+
+def test_what_a_folder_does_not_tell_is_said(whole: Bench, before: Path) -> None:
+    (before / "provenance.json").unlink()
+    (before / "environment.json").unlink()
+    found = compare(before, whole.layout.audit)
+    assert (found.verdict, found.environment, found.made) == ("IDENTICAL", {}, {})
+    assert found.explanation == (
+        "The first folder has no provenance.json: code and parameters are not compared",
+        "The first folder has no environment.json: machines are not compared",
+    )
 
 
 def test_command_prints_text_and_json(whole: Bench, before: Path, capsys: pytest.CaptureFixture[str]) -> None:

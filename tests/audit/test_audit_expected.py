@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_bench import OK, PICTURES, Bench, encode, pixels
+from audit_bench import OK, PICTURES, Bench, encode, pixels, write_roots
 from golden_inputs import PATH, found
 
 from medheb.audit.commands import expect_command
@@ -13,7 +13,6 @@ from medheb.audit.expected import Expected, Item, changes, expected_path, items_
 from medheb.audit.folder import read_folder
 from medheb.audit.provenance import write_provenance
 from medheb.audit.record import record_digests
-from medheb.audit.roots import write_roots
 from medheb.build.registry import RECIPES
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import load_config, load_datasets, load_run

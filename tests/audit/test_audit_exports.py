@@ -8,8 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from audit_bench import FOLDERS, SECRETS, A, Bench, encode, pixels
-from test_audit_provenance import Told
+from audit_bench import FOLDERS, SECRETS, A, Bench, Told, encode, pixels
 
 from medheb.audit.commands import export_command
 from medheb.audit.export_bag import export_bag

@@ -24,13 +24,13 @@ from audit_bench import (
     only,
     pixels,
     unit,
+    write_roots,
 )
 
 from medheb.audit.commands import verify_command
 from medheb.audit.measure import Measured, measure
 from medheb.audit.present import as_text
 from medheb.audit.record import record_digests
-from medheb.audit.roots import write_roots
 from medheb.audit.schema import roots_path
 from medheb.audit.verdicts import (
     EXIT_MISMATCH,

@@ -12,15 +12,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from audit_bench import BLOCKED, FINGERPRINT, OK, SECRETS, Bench, edit, findings, task, unit
-from test_audit_provenance import Told
+from audit_bench import BLOCKED, FINGERPRINT, OK, SECRETS, Bench, Told, edit, findings, task, unit, write_roots
 
 from medheb.audit.commands import recompute_command
 from medheb.audit.compare import compare
 from medheb.audit.export_crate import export_crate
 from medheb.audit.provenance import provenance_path, read_provenance, write_provenance
 from medheb.audit.recompute import Recomputation, Settings, recompute
-from medheb.audit.roots import write_roots
 from medheb.audit.schema import read_roots, roots_path
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_OK
 from medheb.audit.verify import verify

@@ -5,12 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from audit_bench import Bench, edit, findings, only
-from test_audit_provenance import Told
+from audit_bench import Bench, Told, edit, findings, only, write_roots
 
 from medheb.audit.provenance import provenance_path, write_provenance
 from medheb.audit.record import record_digests
-from medheb.audit.roots import write_roots
 from medheb.audit.schema import environment_path, read_roots, record_path, roots_path
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_MISSING_OR_EXTRA, EXIT_OK, EXIT_UNUSABLE
 from medheb.audit.verify import verify
@@ -84,6 +82,15 @@ def test_damaged_description_is_found(whole: Bench, place: object, text: str) ->
     path.write_text(text)
     verification = verify(whole.run)
     assert (only(verification, "audit folder").name, verification.exit_code) == (path.name, EXIT_UNUSABLE)
+
+
+@pytest.mark.parametrize("place", [provenance_path, environment_path], ids=["provenance", "environment"])
+def test_missing_description_is_found(whole: Bench, place: object) -> None:
+    path = place(whole.layout)  # type: ignore[operator]
+    path.unlink()
+    verification = verify(whole.run)
+    found = only(verification, "audit folder")
+    assert (found.name, found.verdict, verification.exit_code) == (path.name, "MISSING", EXIT_UNUSABLE)
 
 
 def test_provenance_that_states_other_digests_is_found(whole: Bench) -> None:

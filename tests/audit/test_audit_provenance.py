@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from audit_bench import FOLDERS, SECRETS, Bench
+from audit_bench import FOLDERS, SECRETS, Bench, Told
 
 from medheb.audit.environment import container, describe_environment, gpus
 from medheb.audit.provenance import Provenance, provenance_path, read_provenance, write_provenance
@@ -16,13 +16,6 @@ from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 
 RULES = Path(__file__).parents[2] / "workflow" / "rules"
-
-
-class Told:
-    """What the workflow would say."""
-
-    def __getattr__(self, name: str) -> object:
-        return lambda *names: "-".join((name, *names))
 
 
 def provenance(bench: Bench) -> Provenance:

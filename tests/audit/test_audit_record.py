@@ -10,12 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from audit_bench import BLOCKED, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, pixels, unit
+from audit_bench import BLOCKED, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, pixels, unit, write_roots
 
 from medheb.audit.environment import cpu_model, describe_environment
 from medheb.audit.record import record_digests
 from medheb.audit.results import score_content
-from medheb.audit.roots import write_roots
 from medheb.audit.schema import read_roots, read_source_record, roots_path
 from medheb.audit.verify import verify
 from medheb.build.inventory import read_inventory, write_inventory
@@ -41,6 +40,7 @@ def test_the_audit_folder_holds_what_the_contract_says(recorded: Bench) -> None:
         "delta/digests.json",
         "environment.json",
         "gamma/digests.json",
+        "provenance.json",
         "roots.json",
     ]
     alpha = read_source_record(recorded.layout.audit / "alpha" / "digests.json")
@@ -324,7 +324,7 @@ def test_environment_names_encoders_and_packages_but_nobody(recorded: Bench) -> 
     content = json.loads((recorded.layout.audit / "environment.json").read_bytes())
     known = {"medheb", "python", "implementation", "platform", "cpu", "gpus", "container", "encoders", "packages"}
     assert set(content) == known
-    assert set(content["encoders"]) == {"pillow", "zlib", "libjpeg", "libjpeg_turbo"}
+    assert set(content["encoders"]) == {"pillow", "zlib", "libjpeg", "libjpeg_turbo", "isal"}
     assert content["packages"]["pillow"] == content["encoders"]["pillow"]
     assert content == describe_environment()
     assert os.uname().nodename not in json.dumps(content)

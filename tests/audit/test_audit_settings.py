@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_bench import OK, PICTURES, Bench, findings, only, unit
+from audit_bench import OK, PICTURES, Bench, findings, only, unit, write_roots
 from make_stacks import mrnet
 from making import built
 
 from medheb.audit.compare import compare
 from medheb.audit.record import record_digests
-from medheb.audit.roots import write_roots
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_OK
 from medheb.audit.verify import verify
 from medheb.build.inventory import read_header, read_inventory, write_inventory

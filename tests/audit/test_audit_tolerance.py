@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from audit_bench import FOLDERS, OK, Bench, edit, encode, findings, only, unit
+from audit_bench import FOLDERS, OK, Bench, edit, encode, findings, only, unit, write_roots
 
 from medheb.audit.compare import compare
 from medheb.audit.record import record_digests
-from medheb.audit.roots import write_roots
 from medheb.audit.schema import private_record_path, read_source_record, record_path, roots_path
 from medheb.audit.tolerance import compare_grids, grid_digest, read_grid
 from medheb.audit.verdicts import EXIT_MISMATCH, EXIT_OK

@@ -71,7 +71,8 @@ def compare(first: Path, second: Path) -> Comparison:
     units += [unit_of(area, title, _entries(before, after)) for area, title, before, after in sections]
     units.append(record)
     levels = {name: _levels(one.roots.sources.get(name), two.roots.sources.get(name)) for name in names}
-    environment = environment_differences(one.environment, two.environment)
+    told = one.environment and two.environment
+    environment = environment_differences(one.environment, two.environment) if told else {}
     return Comparison(
         verdict=gravest(unit.verdict for unit in units),
         exit_code=exit_code(units),
@@ -79,7 +80,7 @@ def compare(first: Path, second: Path) -> Comparison:
         levels={name: found for name, found in levels.items() if found},
         environment=environment,
         made=_made(one, two),
-        explanation=tuple(_explain(units, levels, environment)),
+        explanation=(*_explain(units, levels, environment), *_untold(one, two)),
     )
 
 
@@ -227,6 +228,19 @@ def _made(one: AuditFolder, two: AuditFolder) -> dict[str, str]:
         if differing:
             found[name] = f"other {' and '.join(differing)}"
     return found
+
+
+def _untold(one: AuditFolder, two: AuditFolder) -> list[str]:
+    """What cannot be compared, since a folder does not tell it."""
+    return [
+        f"The {label} folder has no {name}: {what} are not compared"
+        for label, folder in (("first", one), ("second", two))
+        for name, what, there in (
+            ("provenance.json", "code and parameters", folder.provenance is not None),
+            ("environment.json", "machines", bool(folder.environment)),
+        )
+        if not there and name not in folder.faults
+    ]
 
 
 def _explain(units: list[Unit], levels: Mapping[str, tuple[Level, ...]], environment: Mapping[str, str]) -> list[str]:

@@ -137,6 +137,7 @@ def _judge_descriptions(run: Run, roots: Roots) -> Verdicts:
     verdicts: Verdicts = {}
     for path in (provenance_path(run.layout), environment_path(run.layout)):
         if not something_at(path):
+            verdicts[path.name] = ("MISSING", "is not there; record again: snakemake audit")
             continue
         try:
             contradicts = path == provenance_path(run.layout) and not _states_the_roots(read_provenance(path), roots)

@@ -12,6 +12,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
+import isal
 from PIL import features
 
 import medheb
@@ -38,8 +39,9 @@ def describe_environment() -> dict[str, Any]:
 
 
 def encoder_versions() -> dict[str, str]:
-    """Versions of the image library and of the libraries it really loaded."""
-    return {name: features.version(feature) or "absent" for name, feature in ENCODERS.items()}
+    """Versions of the image library, of what it really loaded, and of ISA-L, which compresses most PNG files."""
+    found = {name: features.version(feature) or "absent" for name, feature in ENCODERS.items()}
+    return found | {"isal": isal.ISAL_VERSION}
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
