@@ -54,15 +54,16 @@ rule fit_medemb:
         "../../envs/core.yaml"
     threads: 8
     resources:
-        **gpu_resources(workflow, lambda _: TRAINING.gpus),
+        **gpu_resources(workflow, lambda _: TRAINING.gpus, TRAINING.options.nodes),
         mem_mb=64000,
         runtime=2880,
     params:
         settings=lambda wildcards: TRAINING.settings(wildcards.size),
         code=lambda _: PLAN.code("medemb_fit"),
         ranks=TRAINING.options.ranks,
+        nodes=TRAINING.options.nodes,
     shell:
-        "medheb train fit {wildcards.size} --ranks {params.ranks} --threads {threads} > {log} 2>&1"
+        "medheb train fit {wildcards.size} --ranks {params.ranks} --nodes {params.nodes} --threads {threads} > {log} 2>&1"
 
 
 rule merge_medemb:

@@ -20,12 +20,13 @@ def runs_here(workflow: Any, rule: str) -> bool:
     return "slurm_partition" not in workflow.resource_settings.overwrite_resources.get(rule, {})
 
 
-def gpu_resources(workflow: Any, count: GpusOf) -> dict[str, Callable[[Any], int | str]]:
+def gpu_resources(workflow: Any, count: GpusOf, nodes: int = 1) -> dict[str, Callable[[Any], int | str]]:
     """Resources of a rule some of whose jobs need GPUs.
 
     Args:
         workflow: of Snakemake, while it reads the Snakefile.
         count: wildcards -> number of GPUs of that job.
+        nodes: machines of each job, which share its GPUs evenly.
 
     Returns:
         resource -> function of the wildcards, for ``resources: **gpu_resources(...)``.
@@ -37,9 +38,14 @@ def gpu_resources(workflow: Any, count: GpusOf) -> dict[str, Callable[[Any], int
         return lambda wildcards: text(gpus) if (gpus := count(wildcards)) else ""
 
     resources: dict[str, Callable[[Any], int | str]] = {}
-    if option == "gres":
+    if nodes > 1:
+        resources["nodes"] = lambda _: nodes
+        # One process a machine. With GPUs the plugin would take it for processes a GPU; Slurm then starts one anyway.
+        resources["tasks"] = lambda wildcards: 0 if count(wildcards) else nodes
+    if option == "gres" or nodes > 1:
+        # --gpus counts over all machines and may share them out unevenly; --gres is for each.
         name = f"gpu:{kind}" if kind else "gpu"
-        resources["gres"] = with_gpu(lambda gpus: f"{name}:{gpus}")
+        resources["gres"] = with_gpu(lambda gpus: f"{name}:{gpus // nodes}")
     else:
         resources["gpu"] = count
         if kind:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from medheb.manifest.base import Identifier, Strict
 
@@ -48,8 +48,9 @@ class MedEmb(Strict):
     ranks: int = Field(
         default=8,
         ge=1,
-        description="processes of the training job, a GPU each (paper: 8); without GPU if embed.device is cpu",
+        description="processes of the training job in all, a GPU each (paper: 8); without GPU if embed.device is cpu",
     )
+    nodes: int = Field(default=1, ge=1, description="machines of the training job; ranks is a multiple of it")
     lora: Lora = Lora()
     batches: Batches = Batches()
     learning_rate: float = Field(default=1e-4, gt=0, description="peak (paper)")
@@ -73,3 +74,9 @@ class MedEmb(Strict):
         default=None, ge=0, description="processes a GPU that decode images; null: by the job's threads; 0: none"
     )
     gradient_checkpointing: bool = True
+
+    @model_validator(mode="after")
+    def _ranks_are_shared_evenly(self) -> MedEmb:
+        if self.ranks % self.nodes:
+            raise ValueError(f"ranks is {self.ranks}, no multiple of nodes ({self.nodes})")
+        return self

@@ -30,18 +30,23 @@ def plan(size: Size) -> None:
 @train_app.command("fit")
 def fit(
     size: Size,
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the job.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of the job on each machine.")] = 1,
     ranks: Annotated[int, typer.Option(min=1, help="Processes to start, a GPU each where there are some.")] = 1,
+    nodes: Annotated[int, typer.Option(min=1, help="Machines of the Slurm job that share them.")] = 1,
+    meet: Annotated[str | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Train over one epoch, from the newest checkpoint if there is one."""
+    from medheb.train.nodes import Geometry, start
+
+    geometry = Geometry(ranks, nodes)
+    start(geometry, threads, meet)
     import torch
 
-    from medheb.embed.ranks import start_ranks
     from medheb.train.run import fit as train
 
-    start_ranks(ranks)
-    torch.set_num_threads(max(1, threads // ranks))
-    position = train(current_run(), size, max(1, threads // ranks))
+    own = max(1, threads // geometry.each)
+    torch.set_num_threads(own)
+    position = train(current_run(), size, own)
     typer.echo(f"{position.pairs} pairs in {position.steps} steps, {position.skipped} skipped")
 
 

@@ -44,5 +44,5 @@ class TrainingRules:
 
     @property
     def gpus(self) -> int:
-        """GPUs of the training job."""
+        """GPUs of the training job, on all its machines."""
         return 0 if self._run.config.embed.device == "cpu" else self.options.ranks

@@ -10,7 +10,7 @@ from medheb.manifest.model import Model
 from medheb.models.load import vector_settings
 
 # What may change between two parts of one training.
-FREE = {"bases", "sizes", "ranks", "workers", "checkpoint_minutes", "gradient_checkpointing"}
+FREE = {"bases", "sizes", "ranks", "nodes", "workers", "checkpoint_minutes", "gradient_checkpointing"}
 
 
 def settings_digest(options: MedEmb, model: Model) -> str:
