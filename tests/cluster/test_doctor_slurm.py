@@ -21,6 +21,7 @@ partitions:
 def diagnose(bench: Bench, description: str) -> tuple[dict[str, Check], Path]:
     path = bench.folder / "my_cluster.yaml"
     path.write_text(description)
+    assert medheb(bench.folder, "cluster", "apply", path.name).returncode == 0
     result = medheb(bench.folder, "doctor", "--slurm", "--cluster", path.name, "--minutes", "2", "--json")
     diagnosis = Diagnosis.model_validate_json(result.stdout)
     assert result.returncode == (0 if diagnosis.ok else 1)

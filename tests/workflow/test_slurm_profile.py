@@ -219,6 +219,21 @@ def test_a_profile_older_than_its_description_is_named(clone: Path) -> None:
     assert outdated(clone)
 
 
+def test_a_description_that_snakemake_does_not_use_is_named(clone: Path) -> None:
+    file, example = clone / "config" / "cluster.yaml", clone / "config" / "clusters" / "gres.yaml"
+    file.write_text(file.read_text().replace("account: null", "account: lab"))
+    assert outdated(clone) == "config/cluster.yaml was never applied: medheb cluster apply config/cluster.yaml"
+    apply_cluster(load_cluster(example), example, clone)
+    assert outdated(clone) is None, "another file was meant"
+    assert outdated(clone, example) is None
+    assert str(outdated(clone, file)).endswith(f"gres.yaml: medheb cluster apply {file}")
+    (clone / "slurm" / "config.v9+.yaml").unlink()
+    file.write_text("acount: lab\n")
+    assert "key 'acount' is not known" in str(outdated(clone))
+    file.unlink()
+    assert outdated(clone) is None
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -47,17 +47,18 @@ def diagnose_cluster(run: Run, description: Path, wait_minutes: float = 10.0, ro
         return _diagnosis(
             [_wrong("Slurm", f"{', '.join(lacking)} not found", "Run this on a login node of the cluster")]
         )
-    checks = [*_profile(root), *_memory(cluster, description), *_software(cluster), *_account(cluster, description)]
+    checks = [*_memory(cluster, description), *_software(cluster), *_account(cluster, description)]
     checks += [check for name in cluster.partitions for check in beyond_limits(name, cluster, description)]
     asked = [_asked(request, cluster, description) for request in requests(cluster, read_yaml(root / BASE))]
     checks += asked
+    profile = list(_profile(root, description))
     if all(check.ok for check in checks):
         folder = run.layout.results / "logs" / "slurm" / "doctor"
         for request in probes(cluster):
             checks += _probed(request, cluster, description, folder, wait_minutes)
     else:
         checks.append(_right("probes", "not sent, before the above is mended"))
-    return _diagnosis(checks)
+    return _diagnosis([*profile, *checks])
 
 
 def requests(cluster: Cluster, base: Mapping[str, Any]) -> Iterator[Request]:
@@ -184,10 +185,11 @@ def _command(cluster: Cluster) -> list[str]:
     return [*run, "-m", "medheb.cluster.probe"]
 
 
-def _profile(root: Path) -> Iterator[Check]:
-    reason = outdated(root)
+def _profile(root: Path, description: Path) -> Iterator[Check]:
+    """What jobs will ask for; probes do not need it."""
+    reason = outdated(root, description)
     if reason:
-        yield _wrong("profile", "was made from an older description", reason)
+        yield _wrong("profile", "Snakemake does not use this description yet", reason)
     else:
         yield _right("profile", "fits the description")
 

@@ -20,7 +20,7 @@ from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_text
 from medheb.manifest.base import read_yaml
-from medheb.manifest.cluster import CLUSTER_FILE, LOGIN, Cluster, Partition
+from medheb.manifest.cluster import CLUSTER_FILE, LOGIN, Cluster, Partition, load_cluster
 
 BASE = Path("slurm/config.yaml")
 GENERATED = Path("slurm/config.v9+.yaml")
@@ -68,12 +68,19 @@ def inputs_digest(source: Path, root: Path = Path()) -> str:
     return sha256_bytes((root / BASE).read_bytes() + b"\0" + source.read_bytes())[:16]
 
 
-def outdated(root: Path = Path()) -> str | None:
-    """What to do if the generated profile does not come from the files that are there now; None if it does."""
+def outdated(root: Path = Path(), description: Path | None = None) -> str | None:
+    """What to do if the generated profile does not come from the files that are there now; None if it does.
+
+    Args:
+        root: of the repository.
+        description: the one that is meant; None: whichever was applied.
+    """
     path = root / GENERATED
     if not path.exists():
-        return None
+        return _never_applied(root, description or CLUSTER_FILE)
     made = MADE.match(path.read_text(encoding="utf-8"))
+    if made and description and (root / made["source"]).resolve() != (root / description).resolve():
+        return f"{GENERATED} was made from {made['source']}: medheb cluster apply {description}"
     try:
         if made and inputs_digest(root / made["source"], root) == made["digest"]:
             return None
@@ -81,6 +88,15 @@ def outdated(root: Path = Path()) -> str | None:
         pass  # the description was moved
     source = made["source"] if made else CLUSTER_FILE
     return f"{GENERATED} is older than {source} or {BASE}: medheb cluster apply {source}"
+
+
+def _never_applied(root: Path, description: Path) -> str | None:
+    try:
+        if not (root / description).exists() or load_cluster(root / description) == Cluster():
+            return None  # slurm/config.yaml as it is
+    except MedhebError as error:
+        return str(error)
+    return f"{description} was never applied: medheb cluster apply {description}"
 
 
 def profile_of(base: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
