@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from medheb.audit.claims import read_claims
 from medheb.audit.judge import Digests, Verdicts, judge, survey
 from medheb.audit.measure import Measured, measure_all
+from medheb.audit.places import judge_places
 from medheb.audit.privacy import may_show
 from medheb.audit.sample import to_read
 from medheb.audit.schema import (
@@ -71,6 +72,7 @@ def verify_source(run: Run, record: SourceRecord, depth: Depth) -> Unit:
         unread = 0
     else:
         verdicts, unread = _judge_sample(run, expected, present, depth, dataset)
+    verdicts |= judge_places(run, dataset, expected, depth.level, depth.workers)
     if record.state == "not-built":
         verdicts[dataset] = ("NOT-BUILT", record.reason)
         return unit_of("source", dataset, verdicts, withheld=withheld, reason=record.reason)
