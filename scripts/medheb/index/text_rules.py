@@ -39,7 +39,8 @@ def comparable(text: str) -> str:
 
     Width, case, white space, a final full stop and what no reader sees do not count.
     """
-    folded = unicodedata.normalize("NFKC", honest(text)).casefold()
+    plain = text.isascii() and text.isprintable()  # most texts; nothing to compose or to take out
+    folded = (text if plain else unicodedata.normalize("NFKC", honest(text))).casefold()
     return " ".join(folded.split()).rstrip(" .") or folded.strip()
 
 
