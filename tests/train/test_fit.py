@@ -82,10 +82,13 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     monkeypatch.setattr(training, "_step", counted)
 
 
-def test_resumed_equals_undisturbed(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = planned(tmp_path / "whole", weights)
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_resumed_equals_undisturbed(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch, dropout: float
+) -> None:
+    whole = planned(tmp_path / "whole", weights, lora={"dropout": dropout})
     fit(whole, "tiny")
-    cut = planned(tmp_path / "cut", weights, checkpoint_minutes=1e-6)
+    cut = planned(tmp_path / "cut", weights, checkpoint_minutes=1e-6, lora={"dropout": dropout})
     with monkeypatch.context() as patch:
         stop_after(patch, 3)
         with pytest.raises(StoppedError):
@@ -171,6 +174,26 @@ def test_loss_that_is_no_number_stops_and_names_the_rows(
     with pytest.raises(MedhebError, match=r"not a number, with \w+_train\.jsonl byte \d+"):
         fit(run, "tiny")
     assert Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1].name == "000000002"
+
+
+def test_gradient_that_is_no_number_stops_before_the_weights_are_spoilt(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = planned(tmp_path, weights, checkpoint_minutes=1e-6)
+    good, count = training.info_nce, iter(range(100))
+
+    def spoilt(*arguments: torch.Tensor, **options: object) -> torch.Tensor:
+        loss = good(*arguments, **options)
+        if next(count) == 2:
+            loss.register_hook(lambda gradient: gradient * float("inf"))
+        return loss
+
+    monkeypatch.setattr(training, "info_nce", spoilt)
+    with pytest.raises(MedhebError, match=r"gradient that is not a number, with \w+_train\.jsonl byte \d+"):
+        fit(run, "tiny")
+    newest = Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1]
+    assert newest.name == "000000002"
+    assert all(bool(tensor.isfinite().all()) for tensor in load_file(newest / "adapter_model.safetensors").values())
 
 
 def test_an_image_that_went_bad_is_skipped_with_a_count(

@@ -1,7 +1,8 @@
-"""Checkpoints: adapter, optimizer, position and random state in one folder that appears whole or not at all.
+"""Checkpoints: adapter, optimizer and position in one folder that appears whole or not at all.
 
-No pickle: tensors are safetensors, the rest is JSON. The folder's name is the number of batches done. The two newest
-are kept, so a full disk or a kill while saving never costs the last good one.
+No pickle: tensors are safetensors, the rest is JSON. The folder's name is the number of batches done, from which the
+rate and all that a step draws follow. The two newest are kept, so a full disk or a kill while saving never costs the
+last good one.
 """
 
 from __future__ import annotations
@@ -21,12 +22,7 @@ from medheb.core.files import atomic_folder, write_json
 from medheb.manifest.base import Strict, read_json, validate
 
 KEPT = 2
-STATE, OPTIMIZER, ADAPTER, RANDOM = (
-    "state.json",
-    "optimizer.safetensors",
-    "adapter_model.safetensors",
-    "rng.safetensors",
-)
+STATE, OPTIMIZER, ADAPTER = "state.json", "optimizer.safetensors", "adapter_model.safetensors"
 SPACE = "Free some space and start again: training goes on from the last checkpoint"
 
 
@@ -85,7 +81,6 @@ class Checkpoints:
                 save_file(_on_cpu(adapter), staging / ADAPTER)
                 write_json(staging / "adapter_config.json", config)
                 save_file(_optimizer_tensors(optimizer), staging / OPTIMIZER)
-                save_file(_random_state(), staging / RANDOM)
                 write_json(staging / STATE, position.model_dump(mode="json"))
         except (OSError, SafetensorError) as error:
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
@@ -116,8 +111,8 @@ class Checkpoints:
         return f"Delete {path or self.folder}"
 
 
-def restore(path: Path, optimizer: Any, *, random: bool) -> dict[str, torch.Tensor]:
-    """The adapter's tensors of a checkpoint; optimizer and, if asked, random state are set.
+def restore(path: Path, optimizer: Any) -> dict[str, torch.Tensor]:
+    """The adapter's tensors of a checkpoint; the optimizer is set.
 
     Raises:
         MedhebError: a file that is damaged, or an optimizer of other parameters.
@@ -125,23 +120,16 @@ def restore(path: Path, optimizer: Any, *, random: bool) -> dict[str, torch.Tens
     try:
         adapter: dict[str, torch.Tensor] = load_file(path / ADAPTER)
         _load_optimizer(optimizer, load_file(path / OPTIMIZER))
-        state = load_file(path / RANDOM)
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
         raise MedhebError(
             path, f"is damaged ({reason})", f"Delete {path}; training goes on from the one before"
         ) from error
-    if random:
-        torch.set_rng_state(state["cpu"])
     return adapter
 
 
 def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-
-
-def _random_state() -> dict[str, torch.Tensor]:
-    return {"cpu": torch.get_rng_state()}
 
 
 def _optimizer_tensors(optimizer: Any) -> dict[str, torch.Tensor]:

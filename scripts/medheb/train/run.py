@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ def _load(training: _Training, checkpoint: Path) -> None:
     from peft import set_peft_model_state_dict
 
     optimizer = getattr(training.optimizer, "optimizer", training.optimizer)
-    tensors = restore(checkpoint, optimizer, random=training.accelerator.is_main_process)
+    tensors = restore(checkpoint, optimizer)
     result: Any = set_peft_model_state_dict(training.network, tensors)
     lost = [*result.unexpected_keys, *(name for name in result.missing_keys if "lora_" in name)]
     if lost:
@@ -181,6 +182,7 @@ def _epoch(run: Run, training: _Training, position: Position, checkpoints: Check
     with stop_request() as stop:
         for step, batch in zip(todo, read_ahead(reading, workers), strict=True):
             done = min(len(batches), position.batches + len(step))
+            torch.manual_seed(_seed(run.config.seed, position.batches, accelerator.process_index))
             outcome = _step(training, batch, position.batches / len(batches), stop.asked)
             losses.append((done, outcome.loss))
             now = time.monotonic()
@@ -216,6 +218,11 @@ def _epoch(run: Run, training: _Training, position: Position, checkpoints: Check
     return position
 
 
+def _seed(seed: int, batches: int, rank: int) -> int:
+    """Of what a step draws (dropout): by its place, so that a checkpoint needs no state of any rank's generators."""
+    return int.from_bytes(blake2b(f"{seed} {batches} {rank}".encode(), digest_size=8).digest(), "big") >> 1
+
+
 @dataclass(frozen=True)
 class _Outcome:
     """One step over all ranks."""
@@ -232,7 +239,7 @@ def _step(training: _Training, batch: ReadBatch, part: float, stop: bool) -> _Ou
     """One step of the optimizer.
 
     Raises:
-        MedhebError: the loss is not finite; names the pairs.
+        MedhebError: the loss or its gradient is not finite; names the pairs.
     """
     accelerator = training.accelerator
     for name, fault in batch.skipped:
@@ -254,24 +261,29 @@ def _step(training: _Training, batch: ReadBatch, part: float, stop: bool) -> _Ou
     all_ranks = accelerator.gather(mine).reshape(-1, len(mine)).double().cpu()
     total, pairs, tokens, padded, skipped, asked = (float(value) for value in all_ranks.sum(0))
     if not math.isfinite(total):
-        bad = ", ".join(batch.names[:NAMED]) + (
-            f" and {len(batch.names) - NAMED} more" if len(batch.names) > NAMED else ""
-        )
         mine_bad = not math.isfinite(float(loss_sum.detach()))
-        raise MedhebError(
-            "training",
-            f"has a loss that is not a number, {'with ' + bad if mine_bad else 'on another rank'}",
-            "Look at these rows, or lower medemb.learning_rate; the last checkpoint is kept",
-        )
+        raise _no_number("loss", f"with {_some(batch.names)}" if mine_bad else "on another rank")
     if pairs:
         for group in training.optimizer.param_groups:
             group["lr"] = learning_rate(training.options, part)
         # The library averages over ranks, so each rank's sum is divided by its share of all pairs.
         accelerator.backward(loss_sum * accelerator.num_processes / pairs)
-        accelerator.clip_grad_norm_(training.parameters, training.options.clip_norm)
+        norm = accelerator.clip_grad_norm_(training.parameters, training.options.clip_norm)
+        # The norm is that of all ranks together: all of them stop, before the weights are spoilt.
+        if norm is not None and not math.isfinite(float(norm)):
+            raise _no_number("gradient", f"with {_some(batch.names)}, or rows of another rank")
         training.optimizer.step()
         training.optimizer.zero_grad(set_to_none=True)
     return _Outcome(total / max(pairs, 1), int(pairs), int(tokens), int(padded), int(skipped), asked > 0)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _no_number(what: str, where: str) -> MedhebError:
+    remedy = "Look at these rows, or lower medemb.learning_rate; the last checkpoint is kept"
+    return MedhebError("training", f"has a {what} that is not a number, {where}", remedy)
 
 
 def _loss(training: _Training, batch: ReadBatch) -> tuple[Tensor, Sequence[Prepared]]:
