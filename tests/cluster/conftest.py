@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import psutil
 import pytest
@@ -23,6 +24,13 @@ from cluster_bench import Bench, make_bench
 REQUIRED = "MEDHEB_CLUSTER_TESTS"
 
 
+def no_cluster(reason: str) -> NoReturn:
+    """Skip what cannot be tried on this machine, or fail where it must be."""
+    if os.environ.get(REQUIRED) == "required":
+        pytest.fail(f"{reason}, although {REQUIRED}=required")
+    pytest.skip(reason)
+
+
 def _hindrance() -> str | None:
     if os.environ.get("PYTEST_XDIST_WORKER"):
         return "one cluster a machine: run `pytest tests/cluster` by itself, without -n"
@@ -32,11 +40,8 @@ def _hindrance() -> str | None:
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[throwaway_slurm.Cluster]:
     """The cluster; tests that need it are skipped where there can be none, with the reason."""
-    reason = _hindrance()
-    if reason and os.environ.get(REQUIRED) == "required":
-        pytest.fail(f"no cluster, although {REQUIRED}=required: {reason}")
-    if reason:
-        pytest.skip(f"no cluster: {reason}")
+    if reason := _hindrance():
+        no_cluster(f"no cluster: {reason}")
     with throwaway_slurm.running() as running:
         daemons = [process.pid for process in running.daemons.values()]
         yield running
@@ -68,6 +73,25 @@ def bench(cluster: throwaway_slurm.Cluster, fetched: Path) -> Iterator[Bench]:
             bench.end()
             throwaway_slurm.call("scancel", "-u", "root", check=False)
             assert cluster.quiet(60), "jobs are left"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Each scenario on a line, with how it ended and its seconds, whatever the verbosity."""
+    lines = [
+        f"{outcome:8}{report.duration:6.0f} s  {scenario(report.nodeid)}"
+        for outcome in ("passed", "failed", "error", "skipped")
+        for report in terminalreporter.stats.get(outcome, [])
+        if Path(report.nodeid.split("::")[0]).parent.name == "cluster"
+    ]
+    if lines:
+        terminalreporter.section("scenarios on a Slurm cluster")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))
+
+
+def scenario(nodeid: str) -> str:
+    """``tests/cluster/test_a.py::test_node_drained_mid_run[x]`` as ``node drained mid run [x]``."""
+    name, _, case = nodeid.split("::")[-1].partition("[")
+    return name.removeprefix("test_").replace("_", " ") + (f" [{case}" if case else "")
 
 
 def apply(bench: Bench, name: str) -> int:

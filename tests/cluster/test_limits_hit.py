@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cluster_bench import CASES, KNEES, TERMS_RECEIPT, Bench, change
 
+from conftest import no_cluster
+
 
 def knees_log(bench: Bench) -> str:
     """Log of the last attempt at ``knees``."""
@@ -60,7 +62,7 @@ def small_disk(bench: Bench) -> Iterator[Path]:
         ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", folder], capture_output=True, text=True, check=False
     )
     if mounted.returncode:
-        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+        no_cluster(f"no small disk can be mounted here: {mounted.stderr.strip()}")
     change(bench.folder, paths={"benchmark": "disk/MedHEB"})
     yield folder
     bench.end()

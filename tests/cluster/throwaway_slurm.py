@@ -211,9 +211,7 @@ class Cluster:
             if (ETC / name).exists() and (ETC / name).read_text().startswith(OURS):
                 (ETC / name).unlink()
         end = time.monotonic() + 20
-        while left := [
-            process for process in psutil.process_iter(["name"]) if process.info["name"].startswith("slurm")
-        ]:
+        while left := _processes() - self.others:
             if time.monotonic() > end:
                 raise RuntimeError(f"processes are left: {left}")
             time.sleep(0.2)
