@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 from tiny_checkpoints import WORDS, spread
 
 from medheb.core.errors import MedhebError
+from medheb.models.base import CutsTexts
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,17 @@ def test_a_limit_cuts_texts(folder: Path) -> None:
     short = Tiny(settings_for("sentence_transformers", max_tokens=8), folder)
     long = "small left pleural effusion with a tumor in the brain and spleen"
     assert short.vector(long) == pytest.approx(short.vector(f"{long} and liver"), abs=1e-6)
+
+
+def test_texts_that_the_library_cuts_are_counted(folder: Path, model: Tiny) -> None:
+    short = Tiny(settings_for("sentence_transformers", max_tokens=8), folder)
+    for tiny, expected in ((short, [False, True]), (model, [False, False])):
+        parts = [
+            *tiny.prepared(tiny.render("liver")),
+            *tiny.prepared(tiny.render("small left pleural effusion and no pneumothorax")),
+        ]
+        assert isinstance(tiny.encoder, CutsTexts)
+        assert tiny.encoder.cut(parts) == expected
 
 
 def test_a_task_with_pictures_is_refused_for_a_model_of_texts(model: Tiny) -> None:

@@ -24,7 +24,7 @@ from medheb.embed.store import Store
 from medheb.embed.workers import PreparedBatches
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
-from medheb.models.base import Adapter, Encoder, ImageRef, Prepared, Rendered
+from medheb.models.base import Adapter, CutsTexts, Encoder, ImageRef, Prepared, Rendered
 from medheb.models.load import dtype_on, fingerprint, load_adapter, load_encoder, uses_device
 
 log = logging.getLogger("medheb.embed")
@@ -195,13 +195,15 @@ def _encode(
             if stop.asked:
                 return
             vectors = runner.run(encoder, batch, prepared)
-            writer.add(batch.keys, vectors, _cut(batch, prepared), runner.notes)
+            writer.add(batch.keys, vectors, _cut(encoder, batch, prepared), runner.notes)
             progress.add(len(batch.keys), sum(batch.tokens))
 
 
-def _cut(batch: Batch, prepared: Sequence[Prepared]) -> list[str]:
-    """Keys of the texts that their adapter had to cut."""
-    return [key for key, part in zip(batch.keys, prepared, strict=True) if int(part.arrays.get("cut", 0))]
+def _cut(encoder: Encoder, batch: Batch, prepared: Sequence[Prepared]) -> list[str]:
+    """Keys of the texts that their adapter, or the library, had to cut."""
+    counted = [int(part.arrays.get("cut", 0)) > 0 for part in prepared]
+    cut = encoder.cut(prepared) if isinstance(encoder, CutsTexts) else counted
+    return [key for key, was_cut in zip(batch.keys, cut, strict=True) if was_cut]
 
 
 def _loaded(job: Job) -> Encoder:

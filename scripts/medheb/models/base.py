@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,7 @@ class Prepared:
 
     Args:
         arrays: under the adapter's own names (``pixel_values``, ``input_ids``); nothing but arrays crosses processes.
+            ``cut``, if it is there, is the number of tokens that the adapter cut off a text that is too long.
         tokens: its real length, which padding and the budget of a batch count.
     """
 
@@ -121,6 +122,15 @@ class Encoder(Protocol):
         A row depends on the other rows at most by the noise of the number format. All parts are of one modality,
         the longest first.
         """
+        ...
+
+
+@runtime_checkable
+class CutsTexts(Protocol):
+    """An encoder whose library cuts texts by itself, so that no adapter can count them."""
+
+    def cut(self, prepared: Sequence[Prepared]) -> list[bool]:
+        """Which of these are texts longer than the model reads."""
         ...
 
 

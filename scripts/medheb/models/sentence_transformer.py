@@ -142,6 +142,16 @@ class SentenceTransformerEncoder:
         with torch.inference_mode():
             self.dimension = int(self.model.encode(["a"], convert_to_numpy=True).shape[1])
 
+    def cut(self, prepared: Sequence[Prepared]) -> list[bool]:
+        """Which texts have more tokens than the library's limit for this model; none where it states no limit."""
+        limit, tokenizer = getattr(self.model, "max_seq_length", None), getattr(self.model, "tokenizer", None)
+        tokenizer = getattr(tokenizer, "tokenizer", tokenizer)  # of a processor for texts and pictures
+        if limit is None or tokenizer is None:
+            return [False] * len(prepared)
+        texts = [bytes(part.arrays["text"]).decode("utf-8") if "text" in part.arrays else "" for part in prepared]
+        lengths = [len(tokenizer(text, truncation=False, verbose=False)["input_ids"]) if text else 0 for text in texts]
+        return [length > limit for length in lengths]
+
     def encode(self, prepared: Sequence[Prepared]) -> Vectors:
         """Vectors of the library, float32 [n, dimension]."""
         inputs: list[Any] = []
