@@ -8,7 +8,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYTHONNOUSERSITE := 1
 
-.PHONY: help setup demo test check unit demo-twice cluster cluster-demo bench fix lock clean-demo report-example
+.PHONY: help setup demo test check unit demo-twice train-demo cluster cluster-demo bench fix lock clean-demo report-example
 
 help:  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -46,6 +46,9 @@ unit: $(READY) $(VALIDATORS)
 
 demo-twice: $(READY)  ## the demo once more, in another folder, on one core: same roots, scores and ranks as `make demo`
 	$(BIN)/pytest -v -m slow tests/end_to_end
+
+train-demo: $(READY)  ## after make demo: a small checkpoint trained on its training split, against itself before; minutes
+	$(BIN)/pytest -v -s -m slow tests/train
 
 cluster: $(READY)  ## tests against a real Slurm started on this machine; needs root, and says what else
 	$(BIN)/pytest -v -m "not slow" tests/cluster

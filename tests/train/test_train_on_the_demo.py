@@ -1,0 +1,163 @@
+"""A small checkpoint, trained on the demo's training split by the workflow, against itself before, on the demo's tests.
+
+Needs a finished demo: `make demo`, then `make train-demo`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from math import comb
+from pathlib import Path
+
+import pytest
+import yaml
+from words_checkpoint import make_words_qwen3vl
+
+from medheb.audit.results import read_ranks
+from medheb.evaluate.score import read_score
+from medheb.train.plan import Plan
+
+ROOT = Path(__file__).resolve().parents[2]
+DEMO = ROOT / "results" / "demo"
+CONFIG = "config/training.yaml"
+UNTRAINED, TRAINED = "untrained", "medemb_small_rebuilt"
+# Codes that no training row has; and reports, a source without any training row.
+HELD_OUT = ("ICD10CM_t2t", "OpenI_f2i")
+SETTINGS = {
+    "manifests": "manifests/demo",
+    "paths": {"sources": str(DEMO / "sources"), "benchmark": "results/demo/MedHEB", "results": "results/demo"},
+    "accept": "open",
+    "embed": {"device": "cpu"},
+    "evaluate": {"bootstrap_resamples": 200},
+    # Of the published settings, those that suit weights of random numbers: a larger rate, a softer softmax.
+    "medemb": {
+        "bases": {"small": UNTRAINED},
+        "sizes": ["small"],
+        "ranks": 1,
+        "workers": 0,
+        "learning_rate": 5e-3,
+        "temperature": 0.05,
+        "gradient_checkpointing": False,
+        "batches": {"nominal_pairs": 64, "longest": 256, "most_pairs": 128},
+    },
+}
+
+
+def by_chance(better: int, worse: int) -> float:
+    """Probability of at least so many gains if training did nothing: each changed query is then a toss of a coin."""
+    changed = better + worse
+    return sum(comb(changed, gains) for gains in range(better, changed + 1)) / 2**changed
+
+
+def snakemake(folder: Path, *targets: str) -> None:
+    command = [sys.executable, "-m", "snakemake", *targets, "--configfile", CONFIG, "--cores", "1"]
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    result = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, (result.stdout + result.stderr)[-5000:]
+
+
+def entry_of(weights: Path) -> dict[str, object]:
+    return {
+        "id": UNTRAINED,
+        "title": "Small and untrained",
+        "adapter": {
+            "name": "qwen3vl",
+            "weights": {"kind": "folder", "path": str(weights)},
+            "volume_pixels": 131072,
+            "image_pixels": [1024, 16384],
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A workspace with the demo's pictures, texts and tasks, in which the workflow trained and scored."""
+    if not (DEMO / "audit" / "roots.json").is_file():
+        pytest.fail("there is no finished demo to train on: run `make demo` first")
+    folder = tmp_path_factory.mktemp("training") / "run"
+    sets = folder / "manifests" / "demo"
+    sets.mkdir(parents=True)
+    for name in ("Snakefile", "workflow", "profiles", "envs", "scripts", "manifests/protocols"):
+        (folder / name).symlink_to(ROOT / name)
+    for name in ("datasets", "rules.yaml", "tasks.tsv"):
+        (sets / name).symlink_to(ROOT / "manifests" / "demo" / name)
+    shutil.copytree(ROOT / "config", folder / "config")
+    (folder / CONFIG).write_text(yaml.safe_dump(SETTINGS))
+    shutil.copytree(DEMO / "MedHEB", folder / "results" / "demo" / "MedHEB", symlinks=True)
+    models = sets / "models.yaml"
+    canaries = [
+        {"id": name, "title": f"{name} vectors", "canary": True, "adapter": {"name": name}}
+        for name in ("random", "constant")
+    ]
+    models.write_text(yaml.safe_dump({"models": canaries}))
+    snakemake(folder, "train_data")
+    weights = make_words_qwen3vl(folder / "weights", texts_of(rows_of(folder)))
+    models.write_text(yaml.safe_dump({"models": [*canaries, entry_of(weights)]}))
+    snakemake(folder, "train_medemb")
+    made = yaml.safe_load((folder / "results/demo/medemb/small/merged/entry.yaml").read_text())["models"]
+    models.write_text(yaml.safe_dump({"models": [*canaries, entry_of(weights), *made]}))
+    assert [model["id"] for model in made] == [TRAINED]
+    snakemake(
+        folder, *(f"results/demo/scores/{model}/{task}.json" for model in (UNTRAINED, TRAINED) for task in HELD_OUT)
+    )
+    return folder
+
+
+def rows_of(folder: Path) -> list[dict[str, list]]:
+    rows: list[dict[str, list]] = []
+    for path in sorted((folder / "results/demo/MedHEB/Train_Data").glob("*.jsonl")):
+        rows += [json.loads(line) for line in path.read_text().splitlines()]
+    return rows
+
+
+def texts_of(rows: list[dict[str, list]]) -> list[str]:
+    return [message["content"] for row in rows for message in (row["messages"][-1], row["positive_messages"][0][0])]
+
+
+@pytest.mark.slow
+def test_training_rows_show_nothing_of_the_tests(trained: Path) -> None:
+    """No code of a test, and no title of one; the plan uses every row."""
+    demo = trained / "results/demo/MedHEB"
+    records = [json.loads(line) for line in (demo / "Text_Data/icd10cm/records.jsonl").read_text().splitlines()]
+    codes = {(record["query"], record["target"]): record["group"] for record in records}
+    tested = {
+        (row["qry_text"], row["tgt_text"][0])
+        for row in json.loads((demo / "Text_Task/ICD10CM/ICD10CM_test.json").read_text())
+    }
+    rows = rows_of(trained)
+    learned = {(row["messages"][-1]["content"], row["positive_messages"][0][0]["content"]) for row in rows}
+    assert len(tested) == 300
+    assert len(rows) > 8000
+    assert {codes[pair] for pair in tested}.isdisjoint(codes[pair] for pair in learned)
+    assert {title for _, title in tested}.isdisjoint(title for _, title in learned)
+    plan = Plan.model_validate_json((trained / "results/demo/medemb/small/plan.json").read_text())
+    assert {file.source for file in plan.files} == {"icd10cm"}
+    assert plan.pairs == plan.rows == len(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("task", "at_most"), [("ICD10CM_t2t", 1e-9), ("OpenI_f2i", 1e-2)])
+def test_training_raises_hit_at_1_on_held_out_tasks(trained: Path, task: str, at_most: float) -> None:
+    scores = trained / "results/demo/scores"
+    before, after = (read_score(scores / model / f"{task}.json") for model in (UNTRAINED, TRAINED))
+    first, then = (hits(scores / model / f"{task}.parquet") for model in (UNTRAINED, TRAINED))
+    better = sum(now and not was for was, now in zip(first, then, strict=True))
+    worse = sum(was and not now for was, now in zip(first, then, strict=True))
+    gain = after.metrics["hit@1"].value - before.metrics["hit@1"].value
+    print(
+        f"{task}: Hit@1 {before.metrics['hit@1'].value:.3f} -> {after.metrics['hit@1'].value:.3f}, {better=} {worse=}"
+    )
+    assert gain == pytest.approx((better - worse) / len(first), abs=0.01), "ties are rare"
+    assert by_chance(better, worse) < at_most
+
+
+def hits(path: Path) -> list[bool]:
+    """Whether the right candidate of each query is above all others."""
+    ranks = read_ranks(path)
+    return [not above and tied == 1 for above, tied in zip(ranks["above"], ranks["tied"], strict=True)]
