@@ -78,7 +78,7 @@ def bench(cluster: throwaway_slurm.Cluster, fetched: Path) -> Iterator[Bench]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Each scenario on a line, with how it ended and its seconds, whatever the verbosity."""
     lines = [
-        f"{outcome:8}{report.duration:6.0f} s  {scenario(report.nodeid)}"
+        f"{outcome:8}{getattr(report, 'duration', 0):6.0f} s  {scenario(report.nodeid)}"
         for outcome in ("passed", "failed", "error", "skipped")
         for report in terminalreporter.stats.get(outcome, [])
         if Path(report.nodeid.split("::")[0]).parent.name == "cluster"
