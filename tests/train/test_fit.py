@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from made_training import NAMES, image_row, made_run, make_qwen3vl, picture, text_row, write_rows
+from made_training import NAMES, image_row, made_run, make_qwen3vl, picture, text_row, tiny_model, write_rows
 from safetensors.torch import load_file
 
 import medheb.train.run as training
@@ -80,6 +80,18 @@ def stop_after(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
         return step(*arguments)
 
     monkeypatch.setattr(training, "_step", counted)
+
+
+def test_bfloat16_weights_with_an_adapter_in_float32(tmp_path: Path, weights: Path) -> None:
+    """As on a GPU, where `dtype: auto` means bfloat16."""
+    run = planned(tmp_path, weights)
+    model = tiny_model(weights, dtype="bfloat16")
+    run = Run(**{**vars(run), "models": {"tiny": model}})
+    assert load_encoder(model, run.layout).network.dtype == torch.bfloat16
+    assert fit(run, "tiny").pairs == 24
+    adapter = adapter_of(run)
+    assert {tensor.dtype for tensor in adapter.values()} == {torch.float32}
+    assert all(float(tensor.abs().max()) > 1e-3 for name, tensor in adapter.items() if "lora_B" in name)
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.2])
