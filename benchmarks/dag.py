@@ -1,6 +1,6 @@
 """The workflow itself at full size: the dry run of everything, and scheduling with rules that do nothing.
 
-python benchmarks/dag.py [dry] [noop]
+python benchmarks/run.py dry_run noop
 """
 
 from __future__ import annotations
