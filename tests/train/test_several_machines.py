@@ -79,6 +79,14 @@ def test_several_machines_need_a_job_of_slurm() -> None:
             torchrun_command(Geometry(8, 2), meet, environment, OWN)
 
 
+def test_a_job_without_the_tools_of_slurm_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(MedhebError, match=r"srun: cannot be started \(No such file"):
+        start(Geometry(8, 2), 64, None)
+
+
 def test_machines_share_the_ranks_evenly() -> None:
     assert Geometry(8, 2).each == 4
     with pytest.raises(MedhebError, match="8, which 3 machines cannot share evenly"):

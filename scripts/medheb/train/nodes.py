@@ -59,7 +59,7 @@ def start(geometry: Geometry, threads: int, meet: str | None) -> None:
         meet: host and port at which the machines meet; None on the first, which decides it.
 
     Raises:
-        MedhebError: several machines without a job of Slurm that has them.
+        MedhebError: several machines without a job of Slurm that has them, or without its tools.
     """
     if "WORLD_SIZE" in os.environ:
         return
@@ -70,7 +70,11 @@ def start(geometry: Geometry, threads: int, meet: str | None) -> None:
         command, environment = step_command(geometry, threads, f"{socket.gethostname()}:{_free_port()}", os.environ)
     else:
         command, environment = torchrun_command(geometry, meet, os.environ), dict(os.environ)
-    os.execvpe(command[0], command, environment)  # noqa: S606 - no shell
+    try:
+        os.execvpe(command[0], command, environment)  # noqa: S606 - no shell
+    except OSError as error:
+        remedy = "Let Slurm's tools be in the PATH of its jobs"
+        raise MedhebError(command[0], f"cannot be started ({error.strerror})", remedy) from error
 
 
 def step_command(
