@@ -122,6 +122,9 @@ FAULTS: dict[str, tuple[Any, str, str]] = {
     "no instruction": ([row(qry_inst=None)], "2d", r"row 0: field 'qry_inst' is missing"),
     "instruction is a number": ([row(), row(qry_inst=4)], "2d", r"row 1: field 'qry_inst' is not text: 4"),
     "empty query": ([row(qry_img_path="")], "2d", r"row 0: field 'qry_text' is empty, and the row has no query pict"),
+    "no query picture": ([row(), row(qry_text="x", qry_img_path=[])], "2d", r"row 1: field 'qry_img_path' is empty"),
+    "texts for pictures": ([row(tgt_text=["a", "b"], tgt_img_path=None)], "2d", r"field 'tgt_img_path' is missing"),
+    "pictures for texts": ([row(qry_img_path=["0.png"])], "3d", r"'tgt_img_path' names pictures, and candidates of"),
     "empty pool of texts": ([row(tgt_text=[], tgt_img_path=None)], "2d", r"row 0: field 'tgt_text' is empty: the pool"),
     "empty pool of pictures": ([row(tgt_img_path=[])], "2d", r"row 0: field 'tgt_img_path' is empty: the pool"),
     "no candidates at all": ([row(tgt_text=None, tgt_img_path=None)], "2d", r"field 'tgt_text' is missing, and so is"),
@@ -254,14 +257,15 @@ def test_what_is_read_is_written_in_the_published_form_and_read_back(
 ) -> None:
     folder = tmp_path_factory.mktemp("rows")
     records = read(
-        write(folder / "in.json", [old(qry_text=text, tgt_text=[""] * len(pool), tgt_img_path=pool)]), task_of(form)
+        write(folder / "in.json", [old(qry_text=text, tgt_text=[""] * len(pool), tgt_img_path=pool)]),
+        task_of(form, "image-image"),
     )
     with record_writer(folder / "out.json") as writer:
         for record in records:
             writer.add(record)
     assert read_records(folder / "out.json") == records
     assert len(records[0].candidates) == len(pool)
-    assert read(folder / "out.json", task_of(form)) == records
+    assert read(folder / "out.json", task_of(form, "image-image")) == records
 
 
 def test_memory_does_not_grow_with_the_file(tmp_path: Path, many: Callable[[Path, int], None]) -> None:

@@ -33,6 +33,7 @@ TARGET_FIELDS = ("tgt_inst", "tgt_text", "tgt_img_path", "tgt_modality")
 FIELDS = frozenset((*ID_FIELDS, *QUERY_FIELDS, *TARGET_FIELDS))
 REMEDY = "Fetch the released index again; if it stays so, use 'task_index: rebuilt' for this task"
 SHOWN_CHARACTERS = 60
+PICTURE_TARGETS = frozenset({"image-image", "text-image", "region", "modality-bridging"})
 
 
 class Place(Protocol):
@@ -149,13 +150,21 @@ def _record(row: Mapping[str, Any], task: Task, place: Callable[[str], str], fac
     text = _plain(_text(row, "qry_text"))
     if not text.strip() and not query:
         raise _FaultError("qry_text", "is empty, and the row has no query picture")
+    if not query and task.form != "text" and task.family != "text-image":
+        # A model would silently get the text alone.
+        raise _FaultError("qry_img_path", "is empty, and queries of this task are pictures")
     fields: dict[str, Any] = {"qry_inst": instruction, "qry_text": text, **_query(query, row, task)}
     texts = _texts(row, task)
     pictures = _pictures(row, place)
     if task.form == "text" and (query or pictures):
         raise _FaultError("qry_img_path" if query else "tgt_img_path", "names pictures in a text task")
     if pictures is None:
-        return Record.model_validate({**fields, "tgt_text": _text_pool(texts)})
+        pool = _text_pool(texts)
+        if task.family in PICTURE_TARGETS:
+            raise _FaultError("tgt_img_path", "is missing, and candidates of this task are pictures")
+        return Record.model_validate({**fields, "tgt_text": pool})
+    if task.family not in PICTURE_TARGETS:
+        raise _FaultError("tgt_img_path", "names pictures, and candidates of this task are texts")
     return Record.model_validate({**fields, **_picture_pool(texts, pictures, row, task, facts)})
 
 
