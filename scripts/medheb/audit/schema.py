@@ -137,9 +137,10 @@ def source_roots(archives: Mapping[str, str], files: Mapping[str, FileDigests]) 
 
 
 def exact_root(files: Mapping[str, FileDigests]) -> str | None:
-    """L2 root over the files without a declared tolerance; None where all are."""
-    exact = {path: digests.L2 for path, digests in files.items() if digests.L3 is None}
-    return merkle_root(exact) if len(exact) < len(files) else None
+    """L2 root over the files without a declared tolerance; None where no file declares one."""
+    if all(digests.L3 is None for digests in files.values()):
+        return None
+    return merkle_root({path: digests.L2 for path, digests in files.items() if digests.L3 is None})
 
 
 def section_of(entries: Mapping[str, Entry], levels: tuple[Level, ...]) -> Section:
