@@ -351,6 +351,8 @@ def test_held_out_sources_are_never_trained_on(tmp_path: Path) -> None:
     run = make.benchmark_run(tmp_path)
     with pytest.raises(MedhebError, match="lc25000: has no task of the in-distribution part"):
         train_command(run, ["lc25000"])
+    # Any of a task's sources names it, not only the first.
+    assert [entry.task for entry in train_command(run, ["polypgen"])] == ["Gastrointestinal"]
     assert training_file(run.tasks["MIMIC-CXR-LT_i2i"]) == "mimic-cxr-lt-i2i-train.jsonl"
     entry = train_command(run, ["APTOS_cls"])[0]
     assert entry.status.reason == "a source has not been built"

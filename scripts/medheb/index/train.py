@@ -163,10 +163,10 @@ def train_command(run: Run, names: Sequence[str] = ()) -> list[Trained]:
     wanted = [
         task
         for task in run.tasks.values()
-        if task.split == "id" and (not names or task.task in names or task.sources[0] in names)
+        if task.split == "id" and (not names or not {task.task, *task.sources}.isdisjoint(names))
     ]
     for name in names:
-        if not any(name in (task.task, task.sources[0]) for task in wanted):
+        if not any(name in (task.task, *task.sources) for task in wanted):
             raise MedhebError(
                 name, "has no task of the in-distribution part", "Held-out sources are never trained on; name another"
             )
