@@ -156,6 +156,30 @@ def test_whole_weights_beside_the_adapter_are_refused(checkpoint: Checkpoint, br
         opened("vlm2vec", checkpoint, adapter)
 
 
+def test_two_tensors_for_one_layer_are_refused(checkpoint: Checkpoint, broken: Callable[..., Path]) -> None:
+    def twice(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+        return tensors | {name.replace("language_model", "model"): values * 2 for name, values in tensors.items()}
+
+    with pytest.raises(MedhebError, match=r"two tensors have the same place, the second is base_model\.model\.model\."):
+        opened("vlm2vec", checkpoint, broken(twice))
+
+
+@pytest.mark.parametrize("kind", ["rank_pattern", "alpha_pattern"])
+def test_a_rank_or_scale_for_a_layer_that_is_not_found_is_refused(
+    checkpoint: Checkpoint, broken: Callable[..., Path], kind: str
+) -> None:
+    """The library would scale such a layer as all others, and only warn."""
+    adapter = broken(lambda tensors: tensors)
+    path = adapter / "adapter_config.json"
+    settings = json.loads(path.read_text())
+    number = settings["r"]
+    write_json(path, {**settings, kind: {"model.layers.0.self_attn.q_proj": number}})
+    with pytest.raises(MedhebError, match=rf"adapter_config.json: has a {kind} for model\.layers\.0"):
+        opened("vlm2vec", checkpoint, adapter)
+    write_json(path, {**settings, kind: {"layers.0.self_attn.q_proj": number}})
+    opened("vlm2vec", checkpoint, adapter)
+
+
 def test_a_pickled_adapter_is_refused(checkpoint: Checkpoint, lora: Callable[..., Path], tmp_path: Path) -> None:
     place = Path(shutil.copytree(lora("vlm2vec"), tmp_path / "pickled"))
     torch.save(load_file(place / "adapter_model.safetensors"), place / "adapter_model.bin")

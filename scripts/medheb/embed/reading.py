@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -14,6 +16,10 @@ from medheb.models.base import ImageRef
 
 READABLE_FORMATS = ("PNG", "JPEG")
 MAX_PIXELS = 100_000_000
+# What Pillow raises for a file that is cut off or damaged, found by damaging thousands.
+DAMAGE = (
+    OSError, EOFError, SyntaxError, ValueError, LookupError, struct.error, zlib.error, Image.DecompressionBombError,
+)  # fmt: skip
 BUILD_AGAIN = "Run `medheb rebuild` for its source, then the workflow"
 
 
@@ -52,7 +58,7 @@ class ImageReader:
         try:
             with Image.open(path, formats=READABLE_FORMATS) as image:
                 return image.size
-        except (OSError, Image.DecompressionBombError) as error:
+        except DAMAGE as error:
             raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", BUILD_AGAIN) from error
 
 
@@ -67,6 +73,6 @@ def decoded(path: Path, content: bytes) -> Image.Image:
         if image.width * image.height > MAX_PIXELS:
             raise MedhebError(path, f"has {image.width} x {image.height} pixels", f"Allowed: {MAX_PIXELS} in all")
         image.load()
-    except (OSError, Image.DecompressionBombError) as error:
+    except DAMAGE as error:
         raise MedhebError(path, f"is not a readable PNG or JPEG ({error})", BUILD_AGAIN) from error
     return image

@@ -22,6 +22,7 @@ SETTINGS = "adapter_config.json"
 PREFIX = "base_model.model."
 PARTS = (".lora_A", ".lora_B", ".lora_magnitude_vector", ".lora_embedding_A", ".lora_embedding_B")
 REMEDY = "Choose the base model that it was trained on; a merged checkpoint needs no adapter"
+SAVE_AGAIN = "Save or convert the whole adapter again"
 STACK_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 PROBE = tuple(range(1, 9))  # token ids of a short text, in any vocabulary
 
@@ -67,10 +68,13 @@ def _placed(network: nn.Module, tensors: dict[str, torch.Tensor], path: Path) ->
     for name, values in tensors.items():
         layer, part = _split(name)
         found = next((option for option in _options(layer) if option in layers), None)
+        place = f"{PREFIX}{found}{part}"
         if found is None or not part:
             lost.append(name)
+        elif place in placed:
+            raise MedhebError(path, f"does not fit: two tensors have the same place, the second is {name}", SAVE_AGAIN)
         else:
-            placed[f"{PREFIX}{found}{part}"] = values
+            placed[place] = values
     if lost or not placed:
         what = f"{len(lost)} of {len(tensors)} tensors have no place in the base model"
         raise MedhebError(path, f"does not fit: {what}, the first is {lost[0]}" if lost else "holds no tensors", REMEDY)
@@ -104,7 +108,9 @@ def _merged(network: nn.Module, folder: Path, tensors: dict[str, torch.Tensor]) 
     try:
         settings: Any = PeftConfig.from_pretrained(str(folder))
         _refuse_bare_layers(network, folder, settings, tensors)
-        settings.target_modules = sorted({_split(name.removeprefix(PREFIX))[0] for name in tensors})
+        targets = sorted({_split(name.removeprefix(PREFIX))[0] for name in tensors})
+        _refuse_lost_patterns(folder, settings, targets)
+        settings.target_modules = targets
         settings.exclude_modules = None
         settings.inference_mode = True
         wrapped: Any = get_peft_model(network, settings)
@@ -141,7 +147,21 @@ def _refuse_bare_layers(network: nn.Module, folder: Path, settings: Any, tensors
     )
     if bare:
         fault = f"does not fit: {len(bare)} layers that its settings name have no tensors, the first is {bare[0]}"
-        raise MedhebError(folder / WEIGHTS, fault, "Save or convert the whole adapter again")
+        raise MedhebError(folder / WEIGHTS, fault, SAVE_AGAIN)
+
+
+def _refuse_lost_patterns(folder: Path, settings: Any, targets: list[str]) -> None:
+    """Ranks and scales for some layers must find one each: the library ignores the others and scales them as the rest.
+
+    Raises:
+        MedhebError: a pattern that no layer of the adapter matches, such as one with an old layer name.
+    """
+    for kind in ("rank_pattern", "alpha_pattern"):
+        for pattern in getattr(settings, kind, None) or {}:
+            # as peft matches them
+            if not any(re.match(rf"(.*\.)?({pattern})$", target) for target in targets):
+                fault = f"has a {kind} for {pattern}, which is no layer of the adapter"
+                raise MedhebError(folder / SETTINGS, fault, "Name the layer as the base model does now")
 
 
 @torch.inference_mode()
