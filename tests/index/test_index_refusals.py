@@ -17,6 +17,7 @@ from medheb.core.errors import MedhebError
 from medheb.core.status import OK, read_status, write_status
 from medheb.fetch.source import fetch_source
 from medheb.index.commands import index_command
+from medheb.index.completeness import NUMBERS
 from medheb.index.run import build_index, released_file
 from medheb.index.train import train_command
 from medheb.manifest.load import Run, load_config, load_run
@@ -157,3 +158,11 @@ def test_tests_that_nobody_could_look_at_are_named_beside_the_training_rows(tmp_
     assert len(unseen) == 105  # 104 of the 107, and the one of graded relevance that is none of them
     assert unseen["Kvasir_cls"] == "a source has not been built"
     assert unseen["MRNet_cls"] == "a source has not been built"
+
+
+def test_patterns_take_digests_as_numbers() -> None:
+    assert NUMBERS.sub("#", "files/p10/s5/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9.jpg") == "files/p#/s#/#.jpg"
+    assert NUMBERS.sub("#", "gold_crop/0a1b2c3d-4e5f6071-8293a4b5-c6d7e8f9_3_0.png") == "gold_crop/#_#_#.png"
+    assert NUMBERS.sub("#", "faced/face_12.png") == "faced/face_#.png"
+    assert NUMBERS.sub("#", "images/test_cju0qkwl35piu0993l0dewei2_polyp.png") == "images/test_#_polyp.png"
+    assert NUMBERS.sub("#", "Adenocarcinoma/0024cdab0c1e.png") == "Adenocarcinoma/#.png"

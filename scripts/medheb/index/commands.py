@@ -129,10 +129,10 @@ def _why(run: Run, trained: Trained) -> str:
 def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:
     """Check task files and the built files of their sources, and print what is missing.
 
-    Tasks that are not made count only if they were named.
+    Tasks that are not made count only if they were named, or if there is no other.
 
     Returns:
-        1 if a picture or built file is missing or a task failed, else 0.
+        1 if a picture or built file is missing, a task failed or there is no task at all, else 0.
     """
     checker = Checker(run)
     checks: list[TaskCheck] = []
@@ -148,7 +148,8 @@ def check_command(run: Run, names: Sequence[str], as_json: bool) -> int:
         for line in (line for check in sources for line in check.lines()):
             print(line)
         print(_sum(checks, sources))
-    bad = {"missing", "failed"} | ({"not made"} if names else set())
+    nothing = all(check.state == "not made" for check in checks)
+    bad = {"missing", "failed"} | ({"not made"} if names or nothing else set())
     wrong = any(check.state in bad for check in checks if check.state == "missing" or _counts(run, names, check.task))
     return int(wrong or any(check.missing for check in sources))
 
