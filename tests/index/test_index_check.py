@@ -318,7 +318,7 @@ def test_an_image_root_that_does_not_exist_is_missing_pictures(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"protocol": "release"}, "is of protocol release, but this run has protocol corrected"),
+        ({"protocol": "release"}, "is of protocol release, but this run has protocol corrected.*`--protocol release`"),
         ({"recipe_version": 7}, "is of recipe version 7, but this run has recipe version 1"),
         ({"recipe": "other"}, "is of recipe other, but this run has recipe none"),
         ({"dataset": "c"}, "is of source c, but this run has source b"),

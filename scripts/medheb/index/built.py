@@ -52,4 +52,5 @@ def require_fit(inventory: Inventory, dataset: Dataset, protocol: str, path: Pat
         ("protocol", inventory.protocol or protocol, protocol),
     ):
         if stands != wanted:
-            raise MedhebError(path, f"is of {what} {stands}, but this run has {what} {wanted}", remedy)
+            also = f", or give `--protocol {stands}`" if what == "protocol" else ""
+            raise MedhebError(path, f"is of {what} {stands}, but this run has {what} {wanted}", remedy + also)
