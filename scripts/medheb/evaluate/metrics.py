@@ -14,7 +14,6 @@ from math import comb, log2
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binomtest, bootstrap
 
 CUTOFFS = {"hit@1": 1, "hit@5": 5, "mrr@5": 5, "ndcg@5": 5, "ndcg@10": 10}
 
@@ -69,6 +68,9 @@ def interval(values: NDArray[np.float64], confidence: float, resamples: int, see
     always misses (or hits): there the exact binomial interval (Clopper-Pearson) says what n queries
     can tell. Queries are resampled as if they were independent.
     """
+    # Here, since it takes 70 MB, and most who read scores compute no interval.
+    from scipy.stats import binomtest, bootstrap
+
     if len(values) < 2:
         return 0.0, 1.0
     if np.isin(values, (0.0, 1.0)).all() and np.ptp(values) == 0:
