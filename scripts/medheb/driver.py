@@ -17,6 +17,7 @@ from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.core.status import read_status
+from medheb.fetch.found_weights import weights_changed
 from medheb.manifest.load import Run, load_config, load_run
 
 BASE_CONFIG = Path("config/config.yaml")
@@ -144,10 +145,12 @@ def _troubled(run: Run) -> Iterator[Path]:
     for task in run.every_task.values():
         if _not_ok(layout.task_status(task.index)):
             yield layout.task_status(task.index)
-    for model in run.models:
+    for model, entry in run.models.items():
         for path in (layout.model_status(model), layout.bridge_status(model)):
             if _not_ok(path):
                 yield path
+        if weights_changed(layout, entry):
+            yield layout.model_status(model)
         for group in run.groups:
             if any(_holds_trouble(path) for path in _receipts(layout, model, group)):
                 yield from _receipts(layout, model, group)
@@ -156,10 +159,10 @@ def _troubled(run: Run) -> Iterator[Path]:
                 yield layout.score(model, key)
                 # The vectors behind it may be what is missing; those in the store are not computed again.
                 yield from _receipts(layout, model, run.tasks[key].group)
-        for key, entry in run.graded_entries.items():
+        for key, graded in run.graded_entries.items():
             if _holds_trouble(layout.graded(model, key)):
                 yield layout.graded(model, key)
-                yield layout.embedded(model, run.every_task[entry.task or key].group)
+                yield layout.embedded(model, run.every_task[graded.task or key].group)
 
 
 def _receipts(layout: Layout, model: str, group: str) -> list[Path]:

@@ -23,7 +23,7 @@ from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.shards import Shard
-from medheb.fetch.found_weights import weights_source
+from medheb.fetch.found_weights import own_state, weights_source
 from medheb.fetch.lock import lock_file
 from medheb.manifest.load import Run, load_config, load_run
 from medheb.manifest.released import RELEASED_ID
@@ -215,6 +215,10 @@ class Plan:
         weights = [part.model_dump(mode="json", exclude_defaults=True) for part in entry.weights()]
         folders = [part.model_dump(mode="json", exclude_defaults=True) for part in entry.folders().values()]
         return json_digest([*weights, *folders])[:16]
+
+    def own_weights(self, model: str) -> str:
+        """What lies in a user's folders of a model's weights, by names, sizes and times."""
+        return own_state(self.run.models[model])
 
     def vector_settings(self, model: str) -> str:
         """What of a model's manifest decides its vectors and its bridge."""

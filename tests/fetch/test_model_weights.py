@@ -14,7 +14,8 @@ from servers.huggingface import COMMIT, REPOSITORY, Hub
 from medheb.core.errors import MedhebError
 from medheb.core.layout import Layout
 from medheb.core.status import Status, read_status
-from medheb.fetch.found_weights import FoundFolder, found_folder, read_found, weights_source
+from medheb.driver import forget_trouble
+from medheb.fetch.found_weights import FoundFolder, found_folder, own_state, read_found, weights_source
 from medheb.fetch.lock import lock_file
 from medheb.fetch.refresh import refresh
 from medheb.fetch.source import fetch_model
@@ -152,11 +153,13 @@ def test_gated_weights_are_blocked_with_what_to_do(hub: Hub, tmp_path: Path) -> 
 
 def test_damaged_weights_are_fetched_again(hub: Hub, tmp_path: Path) -> None:
     _, run = fetched(model(), tmp_path)
+    assert not forget_trouble(run)
     path = Path(found_folder(run.layout, "tiny", "base").folder) / "model.safetensors"
     path.unlink()
     path.write_bytes(BIG[:-9])
     with pytest.raises(MedhebError, match=r"model.safetensors: has changed since the model was fetched"):
         found_folder(run.layout, "tiny", "base")
+    assert forget_trouble(run) == [run.layout.model_status("tiny")], "so that the workflow fetches them again"
     status, run = fetched(model(), tmp_path)
     assert status.ok
     assert path.read_bytes() == BIG
@@ -193,6 +196,21 @@ def test_a_users_folder_is_read_in_place_and_counts_by_content(tmp_path: Path) -
         fingerprint(run.models["tiny"], run.layout)
     _, run = fetched(own(other), tmp_path)
     assert fingerprint(run.models["tiny"], run.layout) != before
+
+
+def test_the_workflow_sees_that_a_users_folder_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    (folder / "deep").mkdir(parents=True)
+    for name in ("config.json", "deep/model.safetensors", "notes.md"):
+        (folder / name).write_bytes(BIG)
+    seen = own_state(own(folder))
+    (folder / "notes.md").write_bytes(b"other")
+    assert own_state(own(folder)) == seen != ""
+    os.utime(folder / "deep" / "model.safetensors", ns=(1, 1))
+    touched = own_state(own(folder))
+    (folder / "config.json").unlink()
+    assert len({seen, touched, own_state(own(folder)), own_state(own(tmp_path / "nowhere"))}) == 4
+    assert own_state(own(None)) == own_state(model()) == ""
 
 
 def test_a_folder_without_weights_is_refused(tmp_path: Path) -> None:

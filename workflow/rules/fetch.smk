@@ -43,6 +43,7 @@ rule fetch_model:
         mem_mb=1000,
         runtime=120,
     params:
-        settings=lambda wildcards: PLAN.model_settings(wildcards.model),
+        settings=lambda wildcards: PLAN.model_settings(wildcards.model)
+        + PLAN.own_weights(wildcards.model),
     shell:
         "medheb fetch-model {wildcards.model} > {log} 2>&1"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from medheb.core.digests import json_digest
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.layout import Layout
 from medheb.manifest.base import Sha256, Strict, read_json, validate
-from medheb.manifest.weights import FolderWeights
+from medheb.manifest.model import Model
+from medheb.manifest.weights import WANTED_FILES, FolderWeights
 
+# What else MedImageInsight needs: its weights are safetensors by content, whatever their name says.
+OWN_FILES = (*WANTED_FILES, "*.pt", "*.txt")
 FETCH_AGAIN = "Run `medheb retry`, then the workflow"
 
 
@@ -68,6 +72,31 @@ def own_folder(model: str, weights: FolderWeights) -> Path:
     return folder
 
 
+def own_files(folder: Path) -> dict[str, Path]:
+    """Files of a user's folder that count, by their name below it."""
+    below = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
+    return {name: path for name, path in below.items() if any(fnmatchcase(name, pattern) for pattern in OWN_FILES)}
+
+
+def own_state(model: Model) -> str:
+    """Digest of names, sizes and times of the files in a user's folders; empty if the model has no such folder.
+
+    The workflow looks at it, so that weights which were replaced in their place are found and digested again.
+    """
+    folders = {
+        slot: Path(weights.path)
+        for slot, weights in model.folders().items()
+        if isinstance(weights, FolderWeights) and weights.path is not None
+    }
+    found = [
+        [slot, name, facts.st_size, facts.st_mtime_ns]
+        for slot, folder in folders.items()
+        for name, path in own_files(folder).items()
+        for facts in [path.stat()]
+    ]
+    return json_digest(found)[:16] if folders else ""
+
+
 def read_found(layout: Layout, model: str) -> FoundWeights:
     """What was recorded of a model's folders.
 
@@ -96,3 +125,13 @@ def found_folder(layout: Layout, model: str, slot: str) -> FoundFolder:
         if facts.st_size != file.bytes or (file.modified_ns and facts.st_mtime_ns != file.modified_ns):
             raise MedhebError(path, "has changed since the model was fetched", FETCH_AGAIN)
     return record
+
+
+def weights_changed(layout: Layout, model: Model) -> bool:
+    """Whether weights that were found once are so no longer."""
+    try:
+        for slot in model.folders():
+            found_folder(layout, model.id, slot)
+    except MedhebError:
+        return True
+    return False

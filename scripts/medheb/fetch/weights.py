@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-from fnmatch import fnmatchcase
 
 from medheb.core.digests import sha256_file
 from medheb.core.errors import MedhebError
@@ -21,6 +20,7 @@ from medheb.fetch.found_weights import (
     FoundFile,
     FoundFolder,
     FoundWeights,
+    own_files,
     own_folder,
     read_found,
     record_of,
@@ -31,11 +31,9 @@ from medheb.fetch.remote import client_for
 from medheb.manifest.dataset import Dataset, Recipe
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
-from medheb.manifest.weights import WANTED_FILES, FolderWeights, HubWeights
+from medheb.manifest.weights import FolderWeights, HubWeights
 
 LOG = logging.getLogger("medheb.fetch")
-# What else MedImageInsight needs: its weights are safetensors by content, whatever their name says.
-OWN_FILES = (*WANTED_FILES, "*.pt", "*.txt")
 
 
 def as_source(run: Run, model: Model, slot: str, weights: HubWeights, *, pinned: bool = True) -> Dataset:
@@ -145,10 +143,7 @@ def _own(run: Run, model: Model, slot: str, weights: FolderWeights) -> FoundFold
     folder = own_folder(model.id, weights)
     before = _before(run.layout, model.id, slot)
     files: list[FoundFile] = []
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if not path.is_file() or not any(fnmatchcase(name, pattern) for pattern in OWN_FILES):
-            continue
+    for name, path in own_files(folder).items():
         facts = path.stat()
         seen = before.get(name)
         same = seen is not None and (seen.bytes, seen.modified_ns) == (facts.st_size, facts.st_mtime_ns)
