@@ -10,13 +10,16 @@ import sys
 from pathlib import Path
 
 import make_phantoms as make
+import numpy as np
 import pytest
 import toy_recipe
 from make_phantoms import RunMaker
+from PIL import Image
 from typer.testing import CliRunner
 
 from medheb.build import registry
 from medheb.build.inventory import Inventory, read_header, read_inventory
+from medheb.build.kept_pictures import keep_file
 from medheb.build.output import Output
 from medheb.build.run import build_from, build_images, build_shard
 from medheb.build.source import Source
@@ -298,3 +301,24 @@ def test_no_picture_is_refused_in_words_that_stay_the_same(tmp_path: Path) -> No
     path.write_bytes(b"junk")
     with pytest.raises(MedhebError, match=r"x\.png: cannot be decoded \(it is no picture\)"):
         Output(tmp_path / "out", "toy").file("x.png", path)
+
+
+def test_a_grey_picture_is_known_as_one_in_either_mode_however_it_is_written(tmp_path: Path) -> None:
+    grey = np.arange(48, dtype=np.uint8).reshape(6, 8)
+    colour = np.stack([grey] * 3, axis=-1)
+    original = tmp_path / "original.png"
+    Image.fromarray(colour).save(original)
+    out = Output(tmp_path / "out", "toy")
+    out.picture("grey.png", grey)
+    out.picture("array.png", colour)
+    out.picture("image.png", Image.fromarray(colour))
+    out.file("file.png", original)
+    out.content("content.png", original.read_bytes())
+    keep_file(out, "kept.png", original)
+    out.again("again.png", "array.png")
+    out.picture("tinted.png", colour * np.uint8([1, 1, 2]))
+    files = dict(out.files)
+    assert files["grey.png"].seen == files["grey.png"].content
+    assert {file.seen for name, file in files.items() if name != "tinted.png"} == {files["grey.png"].content}
+    assert len({file.content for name, file in files.items() if name != "tinted.png"}) == 2
+    assert files["tinted.png"].seen == files["tinted.png"].content

@@ -12,6 +12,7 @@ from PIL import Image
 
 from medheb.core.digests import (
     content_digest,
+    digests_of,
     merkle_root,
     pixel_digest,
     read_sha256sums,
@@ -42,6 +43,40 @@ def test_pixel_digest_sees_shape_and_mode() -> None:
     flat = np.zeros(12, dtype=np.uint8)
     digests = {pixel_digest(encoded(flat.reshape(shape))) for shape in ((3, 4), (4, 3), (2, 6), (2, 2, 3))}
     assert len(digests) == 4
+
+
+def palette_png(order: list[int], colours: list[tuple[int, int, int]]) -> bytes:
+    """A picture of 2 x 2: its colours, by numbers of a palette in some order."""
+    image = Image.new("P", (2, 2))
+    palette = [colours[index] for index in order]
+    image.putpalette([value for colour in palette for value in colour])
+    image.putdata([order.index(place) for place in range(4)])
+    buffer = BytesIO()
+    image.save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def test_pixel_digest_sees_colours_of_a_palette_not_its_order() -> None:
+    colours = [(255, 0, 0), (0, 255, 0), (0, 0, 255), (9, 9, 9)]
+    one, two = palette_png([0, 1, 2, 3], colours), palette_png([2, 0, 3, 1], colours)
+    assert pixel_digest(one) == pixel_digest(two)
+    assert pixel_digest(one) != pixel_digest(palette_png([0, 1, 2, 3], [*colours[:3], (9, 9, 10)]))
+
+
+def test_a_grey_picture_is_the_same_in_rgb() -> None:
+    grey = np.arange(600, dtype=np.uint8).reshape(20, 30)
+    colour = np.stack([grey] * 3, axis=-1)
+    path = Path("x.png")
+    own, none = digests_of(path, encoded(grey))
+    other, as_grey = digests_of(path, encoded(colour))
+    assert (none, as_grey) == (None, own)
+    assert other != own, "the audit still tells them apart"
+    for place in ((0, 0), (19, 29), (10, 15)):  # first, last and middle pixel
+        for channel in range(3):
+            tinted = colour.copy()
+            tinted[*place, channel] ^= 1
+            assert digests_of(path, encoded(tinted))[1] is None
+    assert digests_of(path, encoded(np.zeros((1, 1, 3), dtype=np.uint8)))[1] is not None
 
 
 def test_content_digest_of_json_ignores_layout() -> None:

@@ -13,6 +13,7 @@ import pytest
 from medheb.build.inventory import BuiltFile, write_inventory
 from medheb.build.splits import NOT_PUBLISHED
 from medheb.core.errors import MedhebError
+from medheb.index.across import shared_pictures
 from medheb.index.commands import train_rows
 from medheb.index.records import Record, read_records, record_writer
 from medheb.index.run import build_index
@@ -202,6 +203,20 @@ def test_overlaps_with_another_source_are_removed(tmp_path: Path, protocol: str)
     listed = json.loads((run.layout.train_data / str(found.listed)).read_text())
     (row,) = listed["rows"]
     assert (row["row"], row["kept"], row["tests"]) == (f"bloodmnist/{path}", False, ["bloodmnist", "dermamnist"])
+
+
+@PROTOCOLS
+def test_a_grey_picture_that_a_test_has_as_rgb_is_in_no_training_row(tmp_path: Path, protocol: str) -> None:
+    run = make.benchmark_run(tmp_path, protocol=protocol, datasets=("bloodmnist", "dermamnist"))
+    ours, theirs = (make.made_source(run.datasets[name]) for name in ("bloodmnist", "dermamnist"))
+    with_file(theirs, "test", as_grey=first_of(ours, "train").content)
+    for made in (ours, theirs):
+        make.write_source(run, made)
+    found = {entry.task: entry for entry in train_command(run)}["BloodMNIST_cls"]
+    assert (found.kept, found.removed, found.rows) == ((), {"other source": 1}, TRAINS - 1)
+    assert [(shared.first, shared.second, shared.pictures) for shared in shared_pictures(run)] == [
+        ("bloodmnist", "dermamnist", 1)
+    ]
 
 
 @PROTOCOLS

@@ -24,6 +24,8 @@ from medheb.manifest.base import RelativePath, Sha256, Strict, describe_faults, 
 
 SCHEMA_VERSION = 2
 Fact = str | int | float | bool | None
+# Fact of an RGB picture without colour: its L2 digest as a grey one.
+AS_GREY = "as_grey"
 COLUMNS = ("path", "bytes", "sha256", "content")
 BATCH_ROWS, KNOWN_TEXTS = 4096, 100_000
 ALL_FIELDS = {"path", "bytes", "sha256", "content", "facts"}
@@ -34,7 +36,7 @@ class BuiltFile(Strict):
 
     ``path`` is relative to the image folder. ``sha256`` is L1, ``content`` the L2 digest. ``facts``
     hold what index builders and readers need. Usual names: kind, case, label, split, group (patient, case or
-    source picture, for splits), member (where in the source it came from), slice, window, mode, width, height.
+    source picture, for splits), member (where in the source it came from), slice, window, mode, width, height, as_grey.
     """
 
     path: RelativePath
@@ -42,6 +44,12 @@ class BuiltFile(Strict):
     sha256: Sha256
     content: str
     facts: dict[str, Fact] = Field(default_factory=dict)
+
+    @property
+    def seen(self) -> str:
+        """Equal where a model sees the same: ``content``, but grey pictures are equal in modes L and RGB."""
+        grey = self.facts.get(AS_GREY)
+        return grey if isinstance(grey, str) else self.content
 
 
 class Refusal(Strict):
@@ -129,8 +137,8 @@ def duplicates_of(files: Sequence[BuiltFile]) -> Duplicates:
     splits: dict[str, set[Fact]] = {}
     for file in files:
         if file.content.startswith("pix"):
-            places.setdefault(file.content, set()).add(file.facts.get("member") or file.path)
-            splits.setdefault(file.content, set()).add(file.facts.get("split"))
+            places.setdefault(file.seen, set()).add(file.facts.get("member") or file.path)
+            splits.setdefault(file.seen, set()).add(file.facts.get("split"))
     return Duplicates(
         inside=sum(len(found) - 1 for found in places.values()),
         across_splits=sum(len(found - {None}) > 1 for found in splits.values()),

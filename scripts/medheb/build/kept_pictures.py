@@ -15,7 +15,7 @@ from medheb.build.inventory import Fact
 from medheb.build.output import Known, Output
 from medheb.build.rights import is_file, is_there
 from medheb.build.unusual import unusual
-from medheb.core.digests import samples_digest, sha256_bytes
+from medheb.core.digests import picture_digests, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.picture_modes import Modes
 from medheb.imaging.pictures import Decoded, decode_picture, orientation_of
@@ -79,8 +79,8 @@ def read_kept(original: Path) -> Kept:
         raise MedhebError(original, fault, "Fetch the source again, or mend the permissions") from error
     decoded = check(content, original, original.name)
     image = decoded.image
-    digest = samples_digest(image.mode, *image.size, image.tobytes())
-    return Kept(original, Known(len(content), sha256_bytes(content), digest), facts_of(decoded))
+    digest, grey = picture_digests(image)
+    return Kept(original, Known(len(content), sha256_bytes(content), digest, grey), facts_of(decoded))
 
 
 def keep_file(out: Output, path: str, original: Path | Kept, **facts: Fact) -> None:

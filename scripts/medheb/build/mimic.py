@@ -15,10 +15,10 @@ from pathlib import Path
 from PIL import Image
 
 from medheb.build.closed_tables import Fault, Row, rows_of
-from medheb.build.inventory import Fact
+from medheb.build.inventory import AS_GREY, Fact
 from medheb.build.output import Output
 from medheb.build.source import Source
-from medheb.core.digests import samples_digest, sha256_bytes
+from medheb.core.digests import picture_digests, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.fetch.links import GROUPS, SHARED, link_folder, link_shared
 from medheb.imaging.picture_modes import Modes, convert
@@ -159,7 +159,7 @@ def link_picture(
         raise MedhebError(original, "is missing from the copy of MIMIC-CXR", "Verify the copy again") from error
     # Digests are those of the file as it is, whatever becomes of its pixels in a crop.
     image = decode_picture(content, original, modes=Modes.AS_STORED, orientation="keep").image
-    digest = samples_digest(image.mode, *image.size, image.tobytes())
+    digest, grey = picture_digests(image)
     everything: dict[str, Fact] = {
         "kind": "xray",
         "member": path,
@@ -167,6 +167,7 @@ def link_picture(
         "width": image.width,
         "height": image.height,
         "transform": "bytes as stored",
+        AS_GREY: grey,
         **facts,
     }
     out.link(prefix + path, original, everything, sha256_bytes(content), digest, len(content))

@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image, UnidentifiedImageError
 
-from medheb.build.inventory import BuiltFile, Fact, Refusal, Remark
-from medheb.core.digests import content_digest, sha256_bytes
+from medheb.build.inventory import AS_GREY, BuiltFile, Fact, Refusal, Remark
+from medheb.core.digests import digests_of, sha256_bytes
 from medheb.core.errors import MedhebError, printable
 from medheb.imaging.png import encode_picture
 from medheb.imaging.volume import Array
@@ -33,11 +33,12 @@ def _write(target: str, content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """Size in bytes, L1 and L2 digest of a file."""
+    """Size in bytes, L1 and L2 digest of a file; and of an RGB picture without colour, the L2 digest as a grey one."""
 
     bytes: int
     sha256: str
     content: str
+    grey: str | None = None
 
 
 class Output:
@@ -71,7 +72,7 @@ class Output:
         encoded, digests = encode_picture(pixels)
         _write(target, encoded)
         form: dict[str, Fact] = {"mode": digests.mode, "width": digests.width, "height": digests.height}
-        self._add(path, len(encoded), digests.sha256, digests.content, form | facts)
+        self._add(path, len(encoded), digests.sha256, digests.content, form | facts | {AS_GREY: digests.grey})
 
     def content(self, path: str, content: bytes, **facts: Fact) -> None:
         """Write bytes as they are: a picture that the source stores encoded, a table, a list.
@@ -80,14 +81,14 @@ class Output:
             MedhebError: a picture that cannot be decoded.
         """
         try:
-            digest = content_digest(Path(path), content)
+            digest, grey = digests_of(Path(path), content)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise MedhebError(
                 f"{self._where}: {path}", f"cannot be decoded ({why_not(error)})", "Get an undamaged copy"
             ) from error
         target = self._claim(path)
         _write(target, content)
-        self._add(path, len(content), sha256_bytes(content), digest, facts)
+        self._add(path, len(content), sha256_bytes(content), digest, facts | {AS_GREY: grey})
 
     def file(self, path: str, original: Path, **facts: Fact) -> None:
         """Take over a file of the source unchanged.
@@ -97,10 +98,10 @@ class Output:
         """
         content = original.read_bytes()
         try:
-            digest = content_digest(Path(path), content)
+            digest, grey = digests_of(Path(path), content)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             raise MedhebError(original, f"cannot be decoded ({why_not(error)})", "Get an undamaged copy") from error
-        self.known_file(path, original, Known(len(content), sha256_bytes(content), digest), facts)
+        self.known_file(path, original, Known(len(content), sha256_bytes(content), digest, grey), facts)
 
     def known_file(self, path: str, original: Path, known: Known, facts: Mapping[str, Fact]) -> None:
         """Take over a file that the caller has read already: a hard link where the file system allows, else a copy."""
@@ -109,7 +110,7 @@ class Output:
             os.link(os.path.realpath(original), target)
         except OSError:
             shutil.copyfile(original, target)
-        self._add(path, known.bytes, known.sha256, known.content, facts)
+        self._add(path, known.bytes, known.sha256, known.content, {**facts, AS_GREY: known.grey})
 
     def again(self, path: str, first: str, **facts: Fact) -> None:
         """A second place for a file that this unit wrote: a hard link where the file system allows, else a copy.
@@ -120,7 +121,7 @@ class Output:
             facts: of the second place; mode and size are those of the first.
         """
         known = self.files[first]
-        form = {name: known.facts[name] for name in ("mode", "width", "height") if name in known.facts}
+        form = {name: known.facts[name] for name in ("mode", "width", "height", AS_GREY) if name in known.facts}
         target = self._claim(path)
         try:
             os.link(f"{self._folder}/{first}", target)

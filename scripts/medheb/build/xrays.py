@@ -12,7 +12,7 @@ from medheb.build.closed_tables import MEND_ROW
 from medheb.build.inventory import Fact
 from medheb.build.output import Known, Output
 from medheb.build.unusual import FACT, done
-from medheb.core.digests import samples_digest, sha256_bytes
+from medheb.core.digests import picture_digests, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.imaging.boxes import LEAST_SIDE, PixelBox, cut, grow, merge, not_negative, read_corners, sound_box
 from medheb.imaging.picture_modes import Modes
@@ -78,8 +78,8 @@ def write_xray(out: Output, path: str, xray: Xray, **facts: Fact) -> None:
     everything: dict[str, Fact] = {**xray.facts, **odd, "transform": how, **facts, **size}
     if xray.original is not None:
         content = xray.original.read_bytes()
-        digest = samples_digest(image.mode, *image.size, image.tobytes())
-        out.known_file(path, xray.original, Known(len(content), sha256_bytes(content), digest), everything)
+        digest, grey = picture_digests(image)
+        out.known_file(path, xray.original, Known(len(content), sha256_bytes(content), digest, grey), everything)
     else:
         _check_mode(image, path)
         out.picture(path, image, **everything)

@@ -16,7 +16,7 @@ import numpy as np
 from isal import isal_zlib
 from PIL import Image
 
-from medheb.core.digests import samples_digest, sha256_bytes
+from medheb.core.digests import grey_digest, picture_digests, samples_digest, sha256_bytes
 from medheb.core.files import write_bytes
 from medheb.imaging.volume import Array
 from medheb.imaging.windows import Picture
@@ -42,7 +42,10 @@ MAX_16_BIT = 65535
 
 @dataclass(frozen=True)
 class PngDigests:
-    """L1 (file bytes, which depend on the compressor), L2 (pixels), and what the pixels are, as Pillow names it."""
+    """L1 (file bytes, which depend on the compressor), L2 (pixels), and what the pixels are, as Pillow names it.
+
+    ``grey`` is the digest of an RGB picture without colour as a grey one.
+    """
 
     sha256: str
     content: str
@@ -50,6 +53,7 @@ class PngDigests:
     mode: str
     width: int
     height: int
+    grey: str | None = None
 
 
 def _chunk(kind: bytes, content: bytes) -> tuple[bytes, ...]:
@@ -125,12 +129,13 @@ def encode_picture(picture: Image.Image | Array) -> tuple[bytes, PngDigests]:
     if isinstance(picture, np.ndarray):
         mode, width, height, samples = _samples(picture)
         content = _encode_samples(mode, width, height, samples)
+        digest, grey = samples_digest(mode, width, height, samples), grey_digest(mode, width, height, samples)
     else:
         image = _as_image(picture)
-        mode, (width, height), samples = image.mode, image.size, image.tobytes()
-        content = _encode_samples(mode, width, height, samples) if mode in SAMPLES else _encode_others(image)
-    digest = samples_digest(mode, width, height, samples)
-    return content, PngDigests(sha256_bytes(content), digest, len(content), mode, width, height)
+        mode, (width, height) = image.mode, image.size
+        content = _encode_samples(mode, width, height, image.tobytes()) if mode in SAMPLES else _encode_others(image)
+        digest, grey = picture_digests(image)
+    return content, PngDigests(sha256_bytes(content), digest, len(content), mode, width, height, grey)
 
 
 def write_picture(path: Path, picture: Image.Image | Array) -> PngDigests:

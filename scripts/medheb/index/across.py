@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from medheb.build.inventory import read_header, table_path
+from medheb.build.inventory import AS_GREY, read_header, table_path
 from medheb.core.digests import PIXEL_TAG
 from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run
 
 HEX = 16  # hex digits of a digest that tell pictures apart: 64 bits
-SPLIT, GROUP = "fact.split", "fact.group"
+SPLIT, GROUP, GREY = "fact.split", "fact.group", f"fact.{AS_GREY}"
 Keys = np.ndarray
 
 
@@ -122,8 +122,9 @@ def read_pictures(table: Path) -> Pictures:
         OSError: it cannot be read.
         ValueError: it is no inventory's table.
     """
-    rows = _columns(table, "content")
-    return _split(rows.filter(pc.starts_with(rows["content"], f"{PIXEL_TAG}:")), "content", _keys)
+    rows = _columns(table, "content", GREY)
+    rows = rows.append_column("seen", pc.coalesce(rows[GREY], rows["content"]))
+    return _split(rows.filter(pc.starts_with(rows["seen"], f"{PIXEL_TAG}:")), "seen", _keys)
 
 
 def read_groups(table: Path) -> Pictures:
@@ -137,11 +138,11 @@ def read_groups(table: Path) -> Pictures:
     return _split(rows.filter(pc.is_valid(rows[GROUP])), GROUP, _names)
 
 
-def _columns(table: Path, name: str) -> pa.Table:
-    """A column of a table, and that of the split; a fact that no file has is null everywhere."""
+def _columns(table: Path, *names: str) -> pa.Table:
+    """Columns of a table, and that of the split; a fact that no file has is null everywhere."""
     there = set(pq.read_schema(table).names)
-    rows = pq.read_table(table, columns=[column for column in (name, SPLIT) if column in there])
-    for column in (name, SPLIT):
+    rows = pq.read_table(table, columns=[column for column in (*names, SPLIT) if column in there])
+    for column in (*names, SPLIT):
         if column not in there:
             rows = rows.append_column(column, pa.nulls(len(rows), pa.string()))
     return rows

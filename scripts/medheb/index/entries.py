@@ -52,7 +52,7 @@ class Entry:
     """One picture, or several in order: a volume, pictures of one report, crops of one finding.
 
     ``paths`` start below the task's image root, ``files`` below the source's image folder. ``content`` is equal
-    exactly where the pixels are.
+    exactly where the pixels are, as models see them (L and RGB alike).
     """
 
     dataset: str
@@ -180,7 +180,7 @@ class Source:
         return Entry(
             self.dataset,
             tuple(path for _, path in placed),
-            JOINED.join(file.content for file, _ in placed),
+            JOINED.join(file.seen for file, _ in placed),
             placed[0][0].facts,
             tuple(file.path for file, _ in placed),
         )
@@ -291,10 +291,7 @@ class Sources:
     def contents(self) -> dict[str, str]:
         """Path below the image root to content digest, for all files of all sources under all their paths."""
         return {
-            path: file.content
-            for source in self.all
-            for file in source.inventory.files
-            for path in source.all_paths(file)
+            path: file.seen for source in self.all for file in source.inventory.files for path in source.all_paths(file)
         }
 
 

@@ -61,7 +61,7 @@ class Measure:
     def _trained(self) -> frozenset[str]:
         """Contents of the pictures of the training part."""
         return frozenset(
-            file.content
+            file.seen
             for _, inventory in self._images.sources
             for file in inventory.files
             if split_of(file) == TRAIN and file.content.startswith(PIXEL_TAG)
@@ -99,7 +99,7 @@ class Measure:
         parts, leaked = [item.text], 0
         for path in item.images:
             found = self._found(path)
-            parts.append(found.file.content if found else path)
+            parts.append(found.file.seen if found else path)
             leaked += found is not None and split_of(found.file) != TRAIN and parts[-1] in self._trained
         key = key_of("\0".join(parts))
         if leaked == len(item.images):
@@ -197,7 +197,7 @@ class Measure:
     def _equal(self, others: list[Found]) -> int:
         if self._task.form == "3d":
             return len(self._volumes_in_train)
-        return sum(found.file.content in self._trained for found in others)
+        return sum(found.file.seen in self._trained for found in others)
 
     def _projected(self) -> Projected | None:
         made = Counter(found.file.facts.get("projector") for found in self._named.values())

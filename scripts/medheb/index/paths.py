@@ -92,7 +92,7 @@ class _Contents(Mapping[str, str]):
         found = self._images.get(self._start + path)
         if found is None:
             raise KeyError(path)
-        return found.file.content
+        return found.file.seen
 
     def __iter__(self) -> Iterator[str]:
         for found in self._images.all():

@@ -139,7 +139,7 @@ def _released(run: Run, task: Task) -> Iterator[Entry]:
             known = [one for one in found if one is not None]
             if known:
                 files = [one.file for one in known]
-                content = JOINED.join(file.content for file in files)
+                content = JOINED.join(file.seen for file in files)
                 paths = tuple(file.path for file in files)
                 yield Entry(known[0].source.id, item.images, content, files[0].facts, paths)
 
