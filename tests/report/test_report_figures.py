@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 from test_report_paper import from_published, full, published  # noqa: F401 - fixtures
 
+from medheb.core.status import Status
 from medheb.manifest.load import Run
 from medheb.report.analysis import (
     DOMAINS,
@@ -142,6 +143,27 @@ def test_all_figures_are_drawn_the_same_twice(run: Run) -> None:
         assert (255, 255, 255) in colours
         assert not colours & {(1, 2, 3), (4, 5, 6), (7, 8, 9), (10, 11, 12)}, "a stand-in colour is left in the PNG"
         assert 'href="#' not in drawn.document.replace('xlink:href="#m', "").replace('xlink:href="#D', "")
+
+
+@pytest.mark.parametrize("kept", ["image_label_1", "text_text_1", "image_image_1"])
+def test_all_figures_are_drawn_where_real_models_have_a_single_task(
+    run: Run, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a model's first task, when the canaries have all of theirs. The mean of one length is not quite it."""
+    results = collect(run)
+    lengths = target_lengths(results)
+    lengths.loc[lengths["task"] == kept, "characters"] = 9.0  # exp(log(9)) is 9.000000000000002
+    monkeypatch.setattr("medheb.report.figures_tasks.target_lengths", lambda _: lengths)
+    gone = Status(state="failed", origin="x", reason="not here", remedy="run it")
+    cells = {
+        key: cell if key[1] == kept or cell.model.canary else dataclasses.replace(cell, score=None, status=gone)
+        for key, cell in results.cells.items()
+    }
+    figures = draw(dataclasses.replace(results, cells=cells), Published())
+    assert list(figures) == NAMES
+    drawn = figures["target-length"]
+    assert drawn is not None
+    assert "Answers (" in drawn.document
 
 
 def test_marks_say_their_numbers_and_their_model(run: Run) -> None:

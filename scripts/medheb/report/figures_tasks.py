@@ -155,7 +155,10 @@ def target_length(results: Results) -> Drawn | None:
             (line,) = axes.plot([x for x, _ in means], [y for _, y in means], color=colour, linewidth=1.6, alpha=0.7)
             canvas.mark(line, f"{model.title}: means of the groups", model.id)
         axes.set_xscale("log")
-        low, high = axes.get_xlim()
+        # From all lengths: around a single point matplotlib takes no width, and cannot draw what lies beside it.
+        reach = np.log(np.maximum(lengths["characters"], 1))
+        low, high = np.exp(reach.min() - (edge := max(0.05 * np.ptp(reach), 0.1))), np.exp(reach.max() + edge)
+        axes.set_xlim(low, high)
         ticks = [tick for tick in (3, 10, 30, 100, 300, 1000, 3000, 10000) if low <= tick <= high]
         axes.set_xticks(ticks, [str(tick) for tick in ticks])
         axes.set_xticks([], minor=True)
