@@ -22,7 +22,7 @@ from medheb.core.terminal import console, tell
 from medheb.fetch.app import fetch_app
 from medheb.imaging.drr.app import drr_app
 from medheb.index.app import index_app
-from medheb.manifest.chosen import DEFAULT_CONFIG, choose, chosen, current_run, sources_run
+from medheb.manifest.chosen import DEFAULT_CONFIG, choose, chosen, current_run, run_with, sources_run
 from medheb.manifest.cluster import CLUSTER_FILE, load_cluster
 from medheb.manifest.load import load_config, load_run, merge
 from medheb.models.app import models_app
@@ -146,7 +146,7 @@ def bridge(model: ModelId, threads: Threads = 2) -> None:
     _limit_threads(threads)
     from medheb.embed.bridge import fit_model_bridge
 
-    tell(fit_model_bridge(current_run(), model))
+    tell(fit_model_bridge(run_with(model=model), model))
 
 
 @app.command()
@@ -167,7 +167,7 @@ def embed(
     from medheb.embed.ranks import start_ranks
     from medheb.embed.run import embed_inputs
 
-    run = current_run()
+    run = run_with(model=model, group=group)
     if gather is not None:
         tell(gather_shards(run, model, group, gather))
         return
@@ -180,7 +180,7 @@ def evaluate(model: ModelId, task: TaskId) -> None:
     """Score one model on one task from stored vectors."""
     from medheb.evaluate.run import evaluate_task
 
-    tell(evaluate_task(current_run(), model, task))
+    tell(evaluate_task(run_with(model=model, task=task), model, task))
 
 
 @app.command("evaluate-graded")
@@ -190,7 +190,7 @@ def evaluate_graded(
     """Score one model on one task of graded relevance from stored vectors."""
     from medheb.evaluate.graded import evaluate_graded
 
-    tell(evaluate_graded(current_run(), model, key))
+    tell(evaluate_graded(run_with(model=model, graded=key), model, key))
 
 
 @app.command()

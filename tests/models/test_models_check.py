@@ -196,3 +196,23 @@ def test_the_command_prints_json_and_ends_with_one_if_a_model_is_not_ready(monke
     assert result.exit_code == 1
     (found,) = json.loads(result.stdout)["models"]
     assert (found["id"], found["state"]) == ("medimageinsight", "missing")
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["embed", "nobody", "ct_b"], "nobody: is no model of this run"),
+        (["embed", "random", "ct_b+ct_a"], "ct_b+ct_a: is no group of tasks of this run"),
+        (["evaluate", "random", "CT_Organ"], "CT_Organ: is no task of this run"),
+        (["evaluate-graded", "random", "none"], "none: is no graded task of this run"),
+        (["fetch-model", "nobody"], "nobody: is no model of this run"),
+        (["bridge", "nobody"], "nobody: is no model of this run"),
+    ],
+)
+def test_a_name_that_the_run_does_not_have_is_refused(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], fault: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    result = CliRunner().invoke(app, ["--config", "config/demo.yaml", *words])
+    assert isinstance(result.exception, MedhebError)
+    assert str(result.exception).startswith(fault)

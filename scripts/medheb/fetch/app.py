@@ -9,7 +9,7 @@ import typer
 
 from medheb.core.errors import MedhebError
 from medheb.core.terminal import console, tell
-from medheb.manifest.chosen import current_run, sources_run
+from medheb.manifest.chosen import current_run, having, sources_run
 
 fetch_app = typer.Typer()
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -93,4 +93,4 @@ def fetch_model(model: ModelId) -> None:
     from medheb.fetch.source import fetch_model as fetch_weights
 
     run = current_run()
-    tell(fetch_weights(run if model in run.models else sources_run(), model))
+    tell(fetch_weights(run if model in run.models else having(sources_run(), model=model), model))

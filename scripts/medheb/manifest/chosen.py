@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from medheb.core.errors import MedhebError
 from medheb.manifest.load import Run, load_config, load_run
 
 DEFAULT_CONFIG = Path("config/config.yaml")
@@ -46,6 +47,29 @@ def choose(config_files: Sequence[Path] | None, overrides: dict[str, Any]) -> No
 def current_run() -> Run:
     """The run that the options describe."""
     return load_run(load_config(_chosen.config_files, _chosen.overrides))
+
+
+def run_with(**named: str) -> Run:
+    """The run that the options describe; it has the ``model``, ``group``, ``task`` or ``graded`` that are named.
+
+    Raises:
+        MedhebError: it has not; lists what it has.
+    """
+    return having(current_run(), **named)
+
+
+def having(run: Run, **named: str) -> Run:
+    """The same run, which has what a command line names; see :func:`run_with`.
+
+    Raises:
+        MedhebError: it has not.
+    """
+    kinds = {"model": run.models, "group": run.groups, "task": run.tasks, "graded": run.graded_entries}
+    for kind, name in named.items():
+        if name not in kinds[kind]:
+            what = "graded task" if kind == "graded" else f"{kind} of tasks" if kind == "group" else kind
+            raise MedhebError(name, f"is no {what} of this run", f"Allowed: {', '.join(kinds[kind])}")
+    return run
 
 
 def sources_run() -> Run:
