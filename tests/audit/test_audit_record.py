@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from audit_bench import BLOCKED, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, pixels, unit, write_roots
+from audit_bench import BLOCKED, FINGERPRINT, FOLDERS, OK, PICTURES, SECRETS, Bench, encode, pixels, unit, write_roots
 
 from medheb.audit.environment import cpu_model, describe_environment
 from medheb.audit.record import record_digests
@@ -21,6 +21,7 @@ from medheb.build.inventory import read_inventory, write_inventory
 from medheb.core.digests import json_digest, merkle_root, read_sha256sums, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
+from medheb.embed.receipt import Receipt, write_receipt
 from medheb.evaluate.score import Score, read_score, write_score
 from medheb.fetch.complete import Complete, write_complete
 from medheb.manifest.dataset import Dataset, Place
@@ -76,6 +77,16 @@ def test_blocked_source_says_why_everywhere(recorded: Bench) -> None:
         roots.embeddings.entries["random/beta"],
     ):
         assert (entry.state, entry.reason, entry.digests) == ("not-built", "index: no network", {})
+
+
+def test_blocked_source_whose_embedding_job_found_nothing_to_do_is_not_built(recorded: Bench) -> None:
+    """Such a job ends well: there were no inputs. Its receipt must not make the audit say that something was built."""
+    for model in recorded.run.models:
+        receipt = Receipt(model=model, group="beta", status=OK, fingerprint=FINGERPRINT, inputs=0)
+        write_receipt(recorded.layout.embedded(model, "beta"), receipt)
+    entry = write_roots(recorded.run).embeddings.entries["random/beta"]
+    assert (entry.state, entry.reason, entry.count) == ("not-built", "index: no network", 0)
+    assert unit(verify(recorded.run), "embedded inputs").verdict == "NOT-BUILT"
 
 
 def test_sha256sum_checks_the_sums(recorded: Bench) -> None:

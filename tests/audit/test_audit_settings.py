@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from audit_bench import OK, PICTURES, Bench, findings, only, unit, write_roots
+from audit_bench import OK, PICTURES, Bench, edit, findings, only, unit, write_roots
 from make_stacks import mrnet
 from making import built
 
@@ -97,3 +98,21 @@ def test_an_inventory_that_notes_no_settings_is_in_order(whole: Bench) -> None:
     write_roots(whole.run)
     change(whole, "alpha", side=224)
     assert verify(whole.run).exit_code == EXIT_OK
+
+
+def test_evaluation_that_was_configured_otherwise_afterwards_is_named(whole: Bench) -> None:
+    run = whole.run
+    assert verify(run).exit_code == EXIT_OK
+    protocol = run.protocol.model_copy(update={"name": "another"})
+    others = replace(run, config=run.config.model_copy(update={"seed": 7}), protocol=protocol)
+    verification = verify(others)
+    found = only(verification, "audit folder")
+    assert (found.name, found.verdict, verification.exit_code) == ("provenance.json", "MISMATCH", EXIT_MISMATCH)
+    assert "now say another protocol, protocol_digest, seed than it states" in found.reason
+
+
+def test_parameters_edited_in_the_record_are_named(whole: Bench) -> None:
+    edit(whole.layout.audit / "provenance.json", '"bootstrap_resamples": 2000', '"bootstrap_resamples": 200')
+    found = only(verify(whole.run), "audit folder")
+    assert (found.name, found.verdict) == ("provenance.json", "MISMATCH")
+    assert "another bootstrap_resamples than it states" in found.reason

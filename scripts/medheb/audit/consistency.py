@@ -9,7 +9,7 @@ from pathlib import Path
 from medheb.audit.judge import Verdicts
 from medheb.audit.origin import archives_agree
 from medheb.audit.privacy import may_show
-from medheb.audit.provenance import Provenance, provenance_path, read_provenance
+from medheb.audit.provenance import Provenance, other_parameters, provenance_path, read_provenance
 from medheb.audit.roots import shown_index, summary_of
 from medheb.audit.schema import (
     SECTION_LEVELS,
@@ -140,13 +140,15 @@ def _judge_descriptions(run: Run, roots: Roots) -> Verdicts:
             verdicts[path.name] = ("MISSING", "is not there; record again: snakemake audit")
             continue
         try:
-            contradicts = path == provenance_path(run.layout) and not _states_the_roots(read_provenance(path), roots)
+            contradicts = (
+                _contradiction(run, read_provenance(path), roots) if path == provenance_path(run.layout) else ""
+            )
             if path == environment_path(run.layout) and not isinstance(json.loads(path.read_bytes()), dict):
                 raise ValueError("not an object")
         except (MedhebError, OSError, ValueError, RecursionError):
             verdicts[path.name] = ("UNREADABLE", "is damaged or of another version; record again: snakemake audit")
             continue
-        verdicts[path.name] = ("MISMATCH", "states other digests than roots.json") if contradicts else ("IDENTICAL", "")
+        verdicts[path.name] = ("MISMATCH", contradicts) if contradicts else ("IDENTICAL", "")
     return verdicts
 
 
@@ -170,6 +172,14 @@ def _leftovers(run: Run, records: Mapping[str, SourceRecord]) -> Verdicts:
         if not expected and kind != "folder":
             verdicts[name] = ("EXTRA", "recording does not write it; see what it is and delete it")
     return verdicts
+
+
+def _contradiction(run: Run, provenance: Provenance, roots: Roots) -> str:
+    if not _states_the_roots(provenance, roots):
+        return "states other digests than roots.json"
+    if others := other_parameters(provenance, run):
+        return f"manifest or configuration now say another {', '.join(others)} than it states; see which is meant"
+    return ""
 
 
 def _states_the_roots(provenance: Provenance, roots: Roots) -> bool:

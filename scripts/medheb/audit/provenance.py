@@ -25,6 +25,7 @@ from medheb.fetch.found_weights import read_found
 from medheb.manifest.base import Strict
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
+from medheb.manifest.task import Task
 from medheb.manifest.weights import FolderWeights, HubWeights
 
 PLACES = {"paths", "local_copies", "weights"}  # folders of one machine: not part of what was decided
@@ -108,6 +109,21 @@ def write_provenance(run: Run, roots: Roots, rules: Rules) -> None:
     write_json(provenance_path(run.layout), made.model_dump())
 
 
+def other_parameters(made: Provenance, run: Run) -> list[str]:
+    """Names of stated parameters of task files and scores that are not those of manifest and configuration now."""
+    now = {f"index/{key}": _indexing(run, task) for key, task in run.every_task.items()}
+    now |= {f"scores/{score_name(model, key)}": _evaluation(run) for model in run.models for key in run.tasks}
+    now |= {f"graded/{score_name(model, key)}": _evaluation(run) for model in run.models for key in run.graded_entries}
+    stated = {name: made.artefacts[name].parameters for name in now if name in made.artefacts}
+    names = {
+        parameter
+        for name, parameters in stated.items()
+        for parameter, value in now[name].items()
+        if parameters.get(parameter) != value
+    }
+    return sorted(names)
+
+
 def _artefacts(run: Run, roots: Roots, rules: Rules) -> Iterator[tuple[str, Artefact]]:
     for dataset, manifest in run.datasets.items():
         found = roots.sources[dataset].roots
@@ -139,7 +155,7 @@ def _artefacts(run: Run, roots: Roots, rules: Rules) -> Iterator[tuple[str, Arte
                 inputs=tuple(f"source/{name}" for name in task.sources),
                 code=rules.code("index"),
                 settings=rules.index_settings(task.index),
-                parameters={"builder": task.builder, "task_index": run.config.task_index, "seed": run.config.seed},
+                parameters=_indexing(run, task),
                 digests=_digests(roots.index.entries[key]),
             ),
         )
@@ -226,6 +242,10 @@ def _of_model(run: Run, roots: Roots, rules: Rules, model: str) -> Iterator[tupl
                 digests=_digests(roots.graded.entries[score_name(model, key)]),
             ),
         )
+
+
+def _indexing(run: Run, task: Task) -> dict[str, Any]:
+    return {"builder": task.builder, "task_index": run.config.task_index, "seed": run.config.seed}
 
 
 def _evaluation(run: Run) -> dict[str, Any]:

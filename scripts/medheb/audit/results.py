@@ -164,6 +164,9 @@ def embedding_entry(run: Run, model: str, group: str, cache: KeyCache) -> Entry:
     receipt = read_receipt(where)
     if not receipt.status.ok:
         return not_built(run, group_sources(group), receipt.status)
+    made = [read_status(run.layout.task_status(task.index)) for task in run.tasks_of(group)]
+    if made and not any(status.ok for status in made):
+        return not_built(run, group_sources(group), made[0])  # its receipt says ok: there was nothing to embed
     place = (load_adapter(run.models[model], run.layout), group)
     if place not in cache:
         cache[place] = _input_keys(run, place[0], group)
