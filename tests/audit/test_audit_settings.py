@@ -108,11 +108,24 @@ def test_evaluation_that_was_configured_otherwise_afterwards_is_named(whole: Ben
     verification = verify(others)
     found = only(verification, "audit folder")
     assert (found.name, found.verdict, verification.exit_code) == ("provenance.json", "MISMATCH", EXIT_MISMATCH)
-    assert "now say another protocol, protocol_digest, seed than it states" in found.reason
+    assert (
+        "another protocol (scores/random/alpha_i2i), protocol_digest (scores/random/alpha_i2i), seed (" in found.reason
+    )
+
+
+@pytest.mark.parametrize("source", ["alpha", "gamma"])
+def test_unpack_rules_and_task_rows_edited_by_hand_are_named(whole: Bench, source: str) -> None:
+    manifest, task = whole.run.datasets[source], whole.run.tasks[f"{source}_i2i"]
+    unpack = manifest.unpack.model_copy(update={"include": ("other/*",)})
+    whole.run.datasets[source] = manifest.model_copy(update={"unpack": unpack})
+    whole.run.tasks[task.task] = task.model_copy(update={"qry_inst": "Find another picture."})
+    found = only(verify(whole.run), "audit folder")
+    assert (found.name, found.verdict) == ("provenance.json", "MISMATCH")
+    assert f"row_digest (index/{source}_i2i), unpack_digest (archives/{source}) than it states" in found.reason
 
 
 def test_parameters_edited_in_the_record_are_named(whole: Bench) -> None:
     edit(whole.layout.audit / "provenance.json", '"bootstrap_resamples": 2000', '"bootstrap_resamples": 200')
     found = only(verify(whole.run), "audit folder")
     assert (found.name, found.verdict) == ("provenance.json", "MISMATCH")
-    assert "another bootstrap_resamples than it states" in found.reason
+    assert "another bootstrap_resamples (scores/" in found.reason

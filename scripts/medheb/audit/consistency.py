@@ -178,7 +178,8 @@ def _contradiction(run: Run, provenance: Provenance, roots: Roots) -> str:
     if not _states_the_roots(provenance, roots):
         return "states other digests than roots.json"
     if others := other_parameters(provenance, run):
-        return f"manifest or configuration now say another {', '.join(others)} than it states; see which is meant"
+        said = f"manifest or configuration now say another {', '.join(others)} than it states"
+        return f"{said}; run again: snakemake all, or undo the edit"
     return ""
 
 

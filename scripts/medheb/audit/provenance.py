@@ -23,6 +23,7 @@ from medheb.core.files import write_json
 from medheb.core.layout import Layout
 from medheb.fetch.found_weights import read_found
 from medheb.manifest.base import Strict
+from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
 from medheb.manifest.model import Model
 from medheb.manifest.task import Task
@@ -110,18 +111,19 @@ def write_provenance(run: Run, roots: Roots, rules: Rules) -> None:
 
 
 def other_parameters(made: Provenance, run: Run) -> list[str]:
-    """Names of stated parameters of task files and scores that are not those of manifest and configuration now."""
-    now = {f"index/{key}": _indexing(run, task) for key, task in run.every_task.items()}
+    """Stated parameters of sources, task files and scores that are now said otherwise, each with a first artefact."""
+    now = {f"archives/{name}": _fetching(manifest) for name, manifest in run.datasets.items()}
+    now |= {f"index/{key}": _indexing(run, task) for key, task in run.every_task.items()}
     now |= {f"scores/{score_name(model, key)}": _evaluation(run) for model in run.models for key in run.tasks}
     now |= {f"graded/{score_name(model, key)}": _evaluation(run) for model in run.models for key in run.graded_entries}
     stated = {name: made.artefacts[name].parameters for name in now if name in made.artefacts}
-    names = {
-        parameter
-        for name, parameters in stated.items()
-        for parameter, value in now[name].items()
-        if parameters.get(parameter) != value
-    }
-    return sorted(names)
+    names: dict[str, str] = {}
+    for name, parameters in stated.items():
+        for parameter, value in now[name].items():
+            # An older record states fewer. No rule depends on the class of access.
+            if parameter != "access" and parameters.get(parameter, value) != value:
+                names.setdefault(parameter, f"{parameter} ({name})")
+    return sorted(names.values())
 
 
 def _artefacts(run: Run, roots: Roots, rules: Rules) -> Iterator[tuple[str, Artefact]]:
@@ -132,7 +134,7 @@ def _artefacts(run: Run, roots: Roots, rules: Rules) -> Iterator[tuple[str, Arte
             Artefact(
                 rule="fetch_source",
                 settings=rules.fetch_settings(dataset),
-                parameters={"host": manifest.host.kind, "access": manifest.access},
+                parameters=_fetching(manifest),
                 digests={"L0": found["L0"]} if "L0" in found else {},
             ),
         )
@@ -244,8 +246,15 @@ def _of_model(run: Run, roots: Roots, rules: Rules, model: str) -> Iterator[tupl
         )
 
 
+def _fetching(manifest: Dataset) -> dict[str, Any]:
+    parts = manifest.model_dump(mode="json", include={"host", "unpack"})
+    host, unpack = (json_digest(parts[name])[:16] for name in ("host", "unpack"))
+    return {"host": manifest.host.kind, "access": manifest.access, "host_digest": host, "unpack_digest": unpack}
+
+
 def _indexing(run: Run, task: Task) -> dict[str, Any]:
-    return {"builder": task.builder, "task_index": run.config.task_index, "seed": run.config.seed}
+    row = json_digest(task.model_dump(mode="json", exclude={"note"}))[:16]
+    return {"builder": task.builder, "task_index": run.config.task_index, "seed": run.config.seed, "row_digest": row}
 
 
 def _evaluation(run: Run) -> dict[str, Any]:
