@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,8 @@ def test_through_slurm_the_roots_and_scores_are_those_of_a_local_run(
 def test_the_demo_through_slurm_is_the_demo_without_it(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Real pictures, real small models, GPU jobs; another locale, time zone and hash seed than the finished demo's."""
+    """Real pictures, real small models, GPU jobs; another locale, zone, hash seed and umask than the finished demo's."""
+    usual = os.umask(0o077)  # Slurm's jobs have that of their sender
     folder = second_workspace(tmp_path_factory.mktemp("demo") / "run")
     bench = Bench(folder, environment=dict(ELSEWHERE))
     try:
@@ -47,5 +49,8 @@ def test_the_demo_through_slurm_is_the_demo_without_it(
         gpu = [job for job in bench.jobs("embed_inputs") if job.partition == "gpu"]
         assert gpu, "models ask for GPUs"
         assert all("random" not in job.work and "constant" not in job.work for job in gpu), "canaries do not"
+        table = folder / "results" / "demo" / "audit" / "roots.json"
+        assert table.stat().st_mode & 0o077 == 0, "jobs had another umask"
     finally:
+        os.umask(usual)
         bench.end()
