@@ -37,7 +37,7 @@ def test_through_slurm_the_roots_and_scores_are_those_of_a_local_run(
 def test_the_demo_through_slurm_is_the_demo_without_it(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Real pictures, real small models, GPU jobs; another locale, zone, hash seed and umask than the finished demo's."""
+    """Real pictures, real small models, GPU jobs; another locale, zone, hash seed and umask than the first."""
     usual = os.umask(0o077)  # Slurm's jobs have that of their sender
     folder = second_workspace(tmp_path_factory.mktemp("demo") / "run")
     bench = Bench(folder, environment=dict(ELSEWHERE))

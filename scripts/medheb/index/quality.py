@@ -65,8 +65,8 @@ class Projected(Strict):
 class Merged(Strict):
     """What a text cleaning makes of the distinct answers of a task file.
 
-    Under ``corrected`` the builders have cleaned honestly before, so what that makes equal is one answer already: how many
-    it merges is told by the task file of ``release``.
+    Under ``corrected`` the builders have cleaned honestly before, so what that makes equal is one answer already: how
+    many it merges is told by the task file of ``release``.
     """
 
     answers: int = Field(description="distinct candidate texts before")
