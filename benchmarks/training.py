@@ -6,12 +6,13 @@ to their longest side, are the straightforward way.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
-from embedding import Mix, rendered
+from embedding import TINY_CHECKPOINTS, Mix, rendered
 from pydantic import TypeAdapter
 from torch import nn
 from torch.nn.functional import normalize
@@ -30,11 +31,12 @@ OPTIONS = Batches()
 WIDTH, LAYERS, PAIRS, TOKENS, ROUNDS = 256, 4, 32, 96, 9
 
 
-def lengths_of(folder: Path, scale: float) -> list[tuple[int, int]]:
+def lengths_of(folder: Path, rows: int) -> list[tuple[int, int]]:
     """Tokens of query and target of each pair of the mix."""
+    sys.path.insert(0, str(TINY_CHECKPOINTS))
     from tiny_checkpoints import make_qwen3vl
 
-    mix = Mix(scale)
+    mix = Mix(rows)
     content = {"name": "qwen3vl", "weights": {"kind": "folder", "path": "unused"}}
     adapter = open_adapter(TypeAdapter(AdapterSettings).validate_python(content), make_qwen3vl(folder / "model"), None)
 
@@ -91,9 +93,9 @@ def step_parts() -> tuple[float, float, float]:
     return whole, median_seconds(lambda: masked(vectors).backward()), median_seconds(lambda: plain(vectors).backward())
 
 
-def bench_training(folder: Path, scale: float = 1.0) -> dict[str, float]:
+def bench_training(folder: Path, rows: int = 100) -> dict[str, float]:
     """Padding over real tokens, dynamic and static, and the share of batching and mask in a step."""
-    pairs = lengths_of(folder, scale)
+    pairs = lengths_of(folder, rows)
     longest = [max(pair) for pair in pairs]
     usable = [pair for pair in shuffled(len(pairs), 1) if longest[pair] <= OPTIONS.longest]
     budget = budget_of(OPTIONS)
