@@ -6,11 +6,15 @@ import json
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from PIL import Image
 from safetensors.torch import save_file
+
+if TYPE_CHECKING:
+    from transformers import Qwen3VLConfig, Qwen3VLModel
 
 WORDS = (
     "chest x-ray with a small left pleural effusion and no pneumothorax represent the given image question what "
@@ -200,19 +204,19 @@ def make_qwen2vl(folder: Path) -> Path:
     return folder
 
 
-def make_qwen3vl(folder: Path) -> Path:
-    from transformers import Qwen3VLConfig, Qwen3VLModel
+def qwen3vl_config(size: int, width: int = 32, inner: int = 48) -> Qwen3VLConfig:
+    """Of a small network, for a tokenizer of so many words that ends with those of Qwen."""
+    from transformers import Qwen3VLConfig
 
-    size = qwen_tokenizer(folder)
     numbers = {word: size - len(QWEN_SPECIALS) + place for place, word in enumerate(QWEN_SPECIALS)}
-    config = Qwen3VLConfig(
+    return Qwen3VLConfig(
         text_config={
             "vocab_size": size,
-            "hidden_size": 32,
-            "intermediate_size": 48,
+            "hidden_size": width,
+            "intermediate_size": inner,
             "num_hidden_layers": 2,
-            "num_attention_heads": 2,
-            "num_key_value_heads": 2,
+            "num_attention_heads": width // 16,
+            "num_key_value_heads": width // 16,
             "head_dim": 16,
             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]},
         },
@@ -221,7 +225,7 @@ def make_qwen3vl(folder: Path) -> Path:
             "hidden_size": 32,
             "intermediate_size": 48,
             "num_heads": 2,
-            "out_hidden_size": 32,
+            "out_hidden_size": width,
             "patch_size": 16,
             "num_position_embeddings": 64,
             "deepstack_visual_indexes": [0],
@@ -231,7 +235,11 @@ def make_qwen3vl(folder: Path) -> Path:
         vision_start_token_id=numbers["<|vision_start|>"],
         vision_end_token_id=numbers["<|vision_end|>"],
     )
-    spread(Qwen3VLModel(config)).save_pretrained(folder)
+
+
+def save_qwen3vl(folder: Path, network: Qwen3VLModel) -> Path:
+    """Weights, and how pictures are prepared."""
+    network.save_pretrained(folder)
     write_json(
         folder / "preprocessor_config.json",
         {
@@ -244,6 +252,12 @@ def make_qwen3vl(folder: Path) -> Path:
         },
     )
     return folder
+
+
+def make_qwen3vl(folder: Path) -> Path:
+    from transformers import Qwen3VLModel
+
+    return save_qwen3vl(folder, spread(Qwen3VLModel(qwen3vl_config(qwen_tokenizer(folder)))))
 
 
 def make_medimageinsight(folder: Path) -> Path:

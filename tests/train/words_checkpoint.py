@@ -10,9 +10,9 @@ from pathlib import Path
 import torch
 
 sys.path.append(str(Path(__file__).parents[1] / "models"))
-from tiny_checkpoints import CHAT_TEMPLATE, QWEN_SPECIALS, write_json
+from tiny_checkpoints import CHAT_TEMPLATE, QWEN_SPECIALS, qwen3vl_config, save_qwen3vl
 
-WIDTH, LAYERS, PIECES, SEED = 128, 2, 2000, 7
+WIDTH, PIECES, SEED = 128, 2000, 7
 
 
 def write_tokenizer(folder: Path, texts: Iterable[str]) -> int:
@@ -41,47 +41,8 @@ def write_tokenizer(folder: Path, texts: Iterable[str]) -> int:
 
 def make_words_qwen3vl(folder: Path, texts: Iterable[str]) -> Path:
     """Weights as the library draws them, from a fixed seed; nothing is trained but the tokenizer."""
-    from transformers import Qwen3VLConfig, Qwen3VLModel
+    from transformers import Qwen3VLModel
 
-    size = write_tokenizer(folder, texts)
-    numbers = {word: size - len(QWEN_SPECIALS) + place for place, word in enumerate(QWEN_SPECIALS)}
-    config = Qwen3VLConfig(
-        text_config={
-            "vocab_size": size,
-            "hidden_size": WIDTH,
-            "intermediate_size": 2 * WIDTH,
-            "num_hidden_layers": LAYERS,
-            "num_attention_heads": WIDTH // 16,
-            "num_key_value_heads": WIDTH // 16,
-            "head_dim": 16,
-            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 2, 2]},
-        },
-        vision_config={
-            "depth": 2,
-            "hidden_size": 32,
-            "intermediate_size": 48,
-            "num_heads": 2,
-            "out_hidden_size": WIDTH,
-            "patch_size": 16,
-            "num_position_embeddings": 64,
-            "deepstack_visual_indexes": [0],
-        },
-        image_token_id=numbers["<|image_pad|>"],
-        video_token_id=numbers["<|video_pad|>"],
-        vision_start_token_id=numbers["<|vision_start|>"],
-        vision_end_token_id=numbers["<|vision_end|>"],
-    )
+    config = qwen3vl_config(write_tokenizer(folder, texts), WIDTH, 2 * WIDTH)
     torch.manual_seed(SEED)
-    Qwen3VLModel(config).save_pretrained(folder)
-    write_json(
-        folder / "preprocessor_config.json",
-        {
-            "image_processor_type": "Qwen2VLImageProcessorFast",
-            "image_mean": [0.5] * 3,
-            "image_std": [0.5] * 3,
-            "patch_size": 16,
-            "merge_size": 2,
-            "temporal_patch_size": 2,
-        },
-    )
-    return folder
+    return save_qwen3vl(folder, Qwen3VLModel(config))

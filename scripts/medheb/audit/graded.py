@@ -16,6 +16,7 @@ from medheb.audit.lineage import Origin
 from medheb.audit.parquet_table import Table, read_columns
 from medheb.audit.results import not_built, rounded
 from medheb.audit.schema import Entry, SourceRecord
+from medheb.audit.stated import EXACT, stated_differences
 from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.evaluate.graded_gains import relation_digest
@@ -26,7 +27,6 @@ from medheb.manifest.load import Run
 from medheb.manifest.task import Task
 
 GRADED_TAG = "graded1"
-EXACT = 1e-9
 # Values of single queries are many and hold logarithms, whose last bits differ between processors: rounded more
 # coarsely than means, so that hardly ever one lies on the edge.
 VALUE_DECIMALS = 6
@@ -154,21 +154,11 @@ def _summary(score: GradedScore, table: Table, evaluate: Evaluate, seed: int) ->
         if stated is None:
             yield f"states no {metric}"
             continue
-        low, high = interval_by_query(
+        low_high = interval_by_query(
             table[metric],
             table["query"].astype(np.int64),
             evaluate.confidence,
             evaluate.bootstrap_resamples,
             seed + zlib.crc32(score.key.encode()),
         )
-        found = {
-            "value": float(np.mean(table[metric])),
-            "worst": float(np.mean(table[f"{metric}_worst"])),
-            "chance": float(np.mean(table[f"{metric}_chance"])),
-            "low": low,
-            "high": high,
-        }
-        for name, number in found.items():
-            if not abs(getattr(stated, name) - number) <= EXACT:
-                words = f"states {metric} {name} {getattr(stated, name):.6g}, its queries give {number:.6g}"
-                yield words + (" (with this configuration's seed and resamples)" if name in {"low", "high"} else "")
+        yield from stated_differences(stated, metric, table, float(np.mean(table[metric])), low_high, "queries")

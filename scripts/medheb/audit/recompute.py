@@ -22,6 +22,7 @@ from medheb.audit.judge import Verdicts
 from medheb.audit.parquet_table import Table, read_columns
 from medheb.audit.results import score_digest
 from medheb.audit.schema import Entry, Roots
+from medheb.audit.stated import EXACT, stated_differences
 from medheb.audit.verdicts import SCHEMA_VERSION, Unit, Verdict, exit_code, gravest, unit_of
 from medheb.core.errors import MedhebError
 from medheb.evaluate.graded_score import PER_QUERY_COLUMNS as GRADED_COLUMNS
@@ -32,7 +33,6 @@ from medheb.manifest.base import Strict
 from medheb.manifest.config import Evaluate
 from medheb.manifest.protocol import Protocol
 
-EXACT = 1e-9
 Numbers = NDArray[np.float64]
 
 
@@ -202,18 +202,8 @@ def _summary_differences(score: Score, metric: str, table: Table, values: Number
         yield f"states no {metric}"
         return
     seed = settings.seed + zlib.crc32(score.task.encode())
-    low, high = interval(values, settings.evaluate.confidence, settings.evaluate.bootstrap_resamples, seed)
-    found = {
-        "value": float(values.mean()),
-        "worst": float(np.mean(table[f"{metric}_worst"])),
-        "chance": float(np.mean(table[f"{metric}_chance"])),
-        "low": low,
-        "high": high,
-    }
-    for name, number in found.items():
-        if not abs(getattr(stated, name) - number) <= EXACT:
-            words = f"states {metric} {name} {getattr(stated, name):.6g}, its ranks give {number:.6g}"
-            yield words + (" (with this configuration's seed and resamples)" if name in {"low", "high"} else "")
+    low_high = interval(values, settings.evaluate.confidence, settings.evaluate.bootstrap_resamples, seed)
+    yield from stated_differences(stated, metric, table, float(values.mean()), low_high, "ranks")
 
 
 def _top_differences(table: Table, tolerance: float) -> Iterator[str]:
