@@ -219,6 +219,7 @@ def test_an_empty_mask_is_named(run_of: RunMaker) -> None:
         ("brain_slabs", {**make.BRAIN, "foreground": 5000}, "holds hardly a voxel above 5000"),
         ("icd10cm", {"file": "a"}, "recipe.options: key 'file' is not known"),
         ("openi_reports", {}, "holds 0 files *.tgz, not one"),
+        ("phenotypes", {}, "holds 0 files *.obo, not one"),
     ],
 )
 def test_wrong_recipes_become_a_failed_inventory(
@@ -242,3 +243,19 @@ def test_icd10cm_rows(run_of: RunMaker, tmp_path: Path) -> None:
     lines = (run.layout.benchmark / "3D_Images" / "codes" / "records.jsonl").read_text().splitlines()
     assert lines[0] == '{"group": "A00", "id": "A00/0", "query": "Asiatic cholera", "target": "Cholera"}'
     assert len(lines) == 2
+
+
+def test_phenotype_rows(run_of: RunMaker) -> None:
+    run = run_of(("signs", "phenotypes", {}))
+    terms = (
+        "[Term]\nid: HP:2\nname: Small head\n"
+        'synonym: "Microcephaly" EXACT []\nsynonym: "Little head" EXACT layperson []\n'
+    )
+    (run.layout.source_files("signs") / "hp.obo").write_text(f"format-version: 1.2\n\n{terms}")
+    inventory = built(run, "signs")
+    assert [file.path for file in inventory.files] == ["records.jsonl"]
+    lines = (run.layout.benchmark / "3D_Images" / "signs" / "records.jsonl").read_text().splitlines()
+    assert lines == [
+        '{"group": "HP:2", "id": "HP:2/0", "query": "Little head", "target": "Small head"}',
+        '{"group": "HP:2", "id": "HP:2/1", "query": "Microcephaly", "target": "Small head"}',
+    ]

@@ -42,6 +42,7 @@ RECIPES: dict[str, Entry] = {
     "icd10cm": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="ICD10CM"),
     "openi_reports": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="OPENI"),
     "organ_volume": Entry("medheb.build.demo.organ_volume", follows_protocol=False),
+    "phenotypes": Entry("medheb.build.demo.text_records", follows_protocol=False, attribute="PHENOTYPES"),
     # benchmark sources
     "chest_imagenome_crops": Entry("medheb.build.chest_imagenome_crops"),
     "chexpert_plus": Entry("medheb.build.chexpert_plus", version=2, follows_protocol=False),

@@ -1,4 +1,4 @@
-"""Recipes ``icd10cm`` and ``openi_reports``: text sources become ``records.jsonl``.
+"""Recipes ``icd10cm``, ``phenotypes`` and ``openi_reports``: text sources become ``records.jsonl``.
 
 Each row has ``id``, ``query``, ``target`` and ``group``; rows of one group are too alike to be each other's
 wrong answers.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from medheb.build.demo.obo import exact_synonyms
 from medheb.build.demo.texts import icd10cm_pairs, openi_reports
 from medheb.build.output import Output
 from medheb.build.recipe import Recipe, Unit
@@ -45,6 +46,23 @@ def icd10cm(source: Source, _: Unit, out: Output) -> None:
     out.records(RECORDS, rows, kind="records", language="en")
 
 
+def phenotypes(source: Source, _: Unit, out: Output) -> None:
+    """Exact synonyms (query) and the name of their term (target). Rows of one term are a group.
+
+    Raises:
+        MedhebError: the file is missing or not an ontology in OBO format.
+    """
+    source.options(NoOptions)
+    numbers: dict[str, int] = {}
+    rows = []
+    for pair in exact_synonyms(_only(source, "*.obo")):
+        number = numbers[pair["id"]] = numbers.get(pair["id"], -1) + 1
+        rows.append(
+            {"id": f"{pair['id']}/{number}", "query": pair["synonym"], "target": pair["name"], "group": pair["id"]}
+        )
+    out.records(RECORDS, rows, kind="records", language="en")
+
+
 def openi(source: Source, _: Unit, out: Output) -> None:
     """Findings (query) and impressions (target) of abnormal reports. Rows with the same major terms are a group.
 
@@ -73,4 +91,5 @@ def openi(source: Source, _: Unit, out: Output) -> None:
 
 
 ICD10CM = Recipe(icd10cm)
+PHENOTYPES = Recipe(phenotypes)
 OPENI = Recipe(openi)
