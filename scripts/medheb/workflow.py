@@ -18,6 +18,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 
 from medheb.build.registry import RECIPES
 from medheb.build.settings import settings_in
+from medheb.cluster.rules import inputs_by_kind
 from medheb.cluster.sizes import build_shards, embed_shards
 from medheb.core.code_digest import code_digest
 from medheb.core.digests import json_digest
@@ -184,10 +185,10 @@ class Plan:
         folder = self.run.layout.results / "build" / dataset
         return [str(folder / f"shard_{number}_of_{count}.json") for number in range(1, count + 1)] if count > 1 else []
 
-    def build_inputs(self, dataset: str) -> list[str]:
+    def build_inputs(self, dataset: str) -> dict[str, list[str]]:
         """Outcome of fetching a source and those that it needs."""
         names = [dataset, *self.run.datasets[dataset].requires]
-        return [str(self.run.layout.source_status(name)) for name in names]
+        return inputs_by_kind(self.build_gpus(dataset), [str(self.run.layout.source_status(name)) for name in names])
 
     def index_settings(self, index: str) -> str:
         """Row of the task table, its rule, the sampling seed, and the switches of the protocol that change rows."""
@@ -326,9 +327,10 @@ class Plan:
         shards = [Shard(number, count) for number in range(count)] if count > 1 else []
         return [str(self.run.layout.embedded_shard(model, group, shard)) for shard in shards]
 
-    def gathered_inputs(self, model: str, group: str) -> list[str]:
+    def gathered_inputs(self, model: str, group: str) -> dict[str, list[str]]:
         """All that a group's receipt is made of."""
-        return [*self.embed_inputs(model, group), *self.embed_receipts(model, group)]
+        inputs = [*self.embed_inputs(model, group), *self.embed_receipts(model, group)]
+        return inputs_by_kind(self.group_gpus(model, group), inputs)
 
     def gather_option(self, model: str, group: str) -> str:
         """How `medheb embed` is told that shards did its work."""

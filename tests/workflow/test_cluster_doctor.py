@@ -110,6 +110,15 @@ def test_the_largest_job_of_each_kind_is_asked_for_within_the_limits(path: Path)
             assert request.memory <= (limits.memory_gb or 10**6) * 1000
 
 
+def test_what_gpu_partitions_give_does_not_cut_the_other_jobs_that_are_asked_about() -> None:
+    cluster = Cluster.model_validate(
+        {"partitions": {"cpu": {"hours": 48}, "gpu": {"hours": 3, "cores": 4, "memory_gb": 12, "gpus": 1}}}
+    )
+    without, with_gpu = requests(cluster, BASE)
+    assert (without.cores, without.memory, without.minutes) == (8, 16000, 480)
+    assert (with_gpu.cores, with_gpu.memory, with_gpu.minutes) == (4, 12000, 180)
+
+
 def test_options_are_those_of_the_description() -> None:
     cluster = Cluster(
         account="lab",

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,8 +16,8 @@ import yaml
 from snakemake_executor_plugin_slurm.partitions import get_best_partition, read_partition_file
 
 from medheb.cluster import queue
-from medheb.cluster.profile import GPU_RULES, apply_cluster, outdated, partitions_of, profile_of
-from medheb.cluster.rules import runs_here
+from medheb.cluster.profile import EITHER, GPU_RULES, apply_cluster, outdated, partitions_of, profile_of
+from medheb.cluster.rules import inputs_by_kind, runs_here
 from medheb.core.errors import MedhebError
 from medheb.manifest.cluster import Cluster, load_cluster
 
@@ -32,10 +33,14 @@ class Resources(dict):
     __getattr__ = dict.get
 
 
-def at(expression: str, attempt: int) -> int:
-    """Value of a resource of the profile, as Snakemake evaluates it."""
-    wildcards = type("Wildcards", (), {"model": "siglip"})()
-    return int(eval(str(expression), {"attempt": attempt, "wildcards": wildcards, "input": []}))
+def at(expression: str | int, attempt: int, gpu: bool = False) -> int:
+    """Value of a resource of the profile, as Snakemake evaluates it for a job with a GPU or without."""
+    return int(eval(str(expression), {"attempt": attempt, "input": inputs_by_kind(int(gpu), ["a file"])}))
+
+
+def kinds(rule: str) -> tuple[bool, ...]:
+    """Whether the jobs of a rule have a GPU: yes, no, or both."""
+    return (True, False) if rule in EITHER else (rule in GPU_RULES,)
 
 
 def test_memory_and_time_grow_with_each_attempt() -> None:
@@ -91,9 +96,10 @@ def test_no_attempt_asks_for_more_than_the_largest_partition_gives(path: Path) -
     cluster = load_cluster(path)
     profile = profile_of(BASE, cluster)
     for rule, resources in profile["set-resources"].items():
-        kind = [part for part in cluster.partitions.values() if bool(part.gpus) == (rule in GPU_RULES)]
-        assert at(resources["runtime"], 99) == max(part.hours or 0 for part in kind) * 60
-        assert at(resources["mem_mb"], 99) == max(part.memory_gb or 0 for part in kind) * 1000
+        for gpu in kinds(rule):
+            kind = [part for part in cluster.partitions.values() if bool(part.gpus) == gpu]
+            assert at(resources["runtime"], 99, gpu) == max(part.hours or 0 for part in kind) * 60
+            assert at(resources["mem_mb"], 99, gpu) == max(part.memory_gb or 0 for part in kind) * 1000
     assert set(partitions_of(cluster)["partitions"]) == {"cpu", "gpu"}
 
 
@@ -111,9 +117,13 @@ def test_no_attempt_asks_for_more_than_the_largest_partition_gives(path: Path) -
             "gpu_short": {"hours": 4, "cores": 16, "memory_gb": 120, "gpus": 4},
             "gpu_long": {"hours": 48, "cores": 16, "memory_gb": 120, "gpus": 4},
         },
+        {
+            "cpu": {"hours": 4, "cores": 4, "memory_gb": 10},
+            "gpu": {"hours": 48, "cores": 32, "memory_gb": 500, "gpus": 4},
+        },
         *(load_cluster(path).model_dump()["partitions"] for path in EXAMPLES),
     ],
-    ids=["unlimited", "tight", "several", *(path.stem for path in EXAMPLES)],
+    ids=["unlimited", "tight", "several", "tight cpu", *(path.stem for path in EXAMPLES)],
 )
 def test_only_jobs_with_a_gpu_go_where_gpus_are(tmp_path: Path, partitions: dict) -> None:
     cluster = Cluster.model_validate({"partitions": partitions})
@@ -124,21 +134,29 @@ def test_only_jobs_with_a_gpu_go_where_gpus_are(tmp_path: Path, partitions: dict
     for rule, own in profile["set-resources"].items():
         if rule == "fit_medemb":
             continue  # not part of `all`: more GPUs than these nodes have
-        for attempt in (1, 2, 3):
-            asked = {**profile["default-resources"], **own, "gpu": int(rule in GPU_RULES)}
-            asked |= {key: at(asked[key], attempt) for key in ("mem_mb", "runtime")}
-            job = SimpleNamespace(name=rule, threads=profile["set-threads"].get(rule, 1), resources=Resources(asked))
+        for gpu, attempt in product(kinds(rule), (1, 2, 3)):
+            asked = {**profile["default-resources"], **own, "gpu": int(gpu)}
+            asked |= {key: at(asked[key], attempt, gpu) for key in ("mem_mb", "runtime")}
+            threads = at(profile["set-threads"].get(rule, 1), attempt, gpu)
+            asked["cpus_per_task"] = at(asked.get("cpus_per_task", 1), attempt, gpu)
+            job = SimpleNamespace(name=rule, threads=threads, resources=Resources(asked))
             chosen = get_best_partition(known, job, logging.getLogger())
             assert chosen, f"{rule}: the default partition would take it"
-            assert bool(cluster.partitions[chosen].gpus) == (rule in GPU_RULES), f"{rule}, attempt {attempt}: {chosen}"
+            assert bool(cluster.partitions[chosen].gpus) == gpu, f"{rule}, attempt {attempt}: {chosen}"
+            limits = cluster.partitions[chosen]
+            assert asked["runtime"] <= (limits.hours or 10**6) * 60, f"{rule}, attempt {attempt}: {chosen}"
+            assert asked["mem_mb"] <= (limits.memory_gb or 10**6) * 1000, f"{rule}, attempt {attempt}: {chosen}"
+            assert threads <= (limits.cores or 10**6), f"{rule}: {chosen}"
 
 
 def test_no_job_asks_for_more_cores_than_a_node_has() -> None:
     cluster = Cluster.model_validate({"partitions": {"cpu": {"cores": 6}, "gpu": {"cores": 4, "gpus": 1}}})
     profile = profile_of(BASE, cluster)
     wanted = {"build_shard": 6, "build_images": 4, "embed_inputs": 4, "record_digests": 2}
-    assert {rule: profile["set-threads"][rule] for rule in wanted} == wanted
-    assert {rule: profile["set-resources"][rule]["cpus_per_task"] for rule in wanted} == wanted
+    for rule, cores in wanted.items():
+        assert at(profile["set-threads"][rule], 1, rule in GPU_RULES) == cores
+        assert at(profile["set-resources"][rule]["cpus_per_task"], 1, rule in GPU_RULES) == cores
+    assert at(profile["set-threads"]["build_shard"], 1, gpu=True) == 4, "X-rays of DeepDRR"
 
 
 def test_where_all_nodes_have_gpus_the_other_jobs_stay_below_their_limits_too() -> None:
@@ -189,6 +207,36 @@ def test_each_example_cluster_asks_for_gpus_in_its_way(
         expected = without if model in {"random", "constant"} else with_gpu
         assert f", {expected}," in f"{resources.replace('cpus_per_task=8, ', '')},", model
         assert "cpus_per_task=8" in resources
+
+
+@pytest.mark.parametrize(
+    ("projector", "gpus", "cores", "memory", "minutes"),
+    [
+        ("deepdrr", 1, 4, [12000, 12000, 12000], [180, 180, 180]),
+        ("cone", 0, 8, [16000, 32000, 48000], [480, 960, 1440]),
+    ],
+)
+def test_a_build_stays_within_the_partitions_that_it_goes_to(
+    clone: Path, projector: str, gpus: int, cores: int, memory: list[int], minutes: list[int]
+) -> None:
+    file = clone / "config" / "cluster.yaml"
+    file.write_text(
+        "partitions:\n"
+        "  cpu: {hours: 48, cores: 64, memory_gb: 250}\n"
+        "  gpu: {hours: 3, cores: 4, memory_gb: 12, gpus: 4}\n"
+    )
+    apply_cluster(load_cluster(file), file, clone)
+    mine = clone / "my.yaml"
+    mine.write_text(f"datasets: [ct_rate]\nmodels: [siglip]\ndrr: {{projector: {projector}}}\n")
+    listed = dry_run(clone, "--configfile", "config/full.yaml", "my.yaml")
+    jobs = re.findall(r"^rule build_shard:.*?resources: ([^\n]*)", listed, re.DOTALL | re.MULTILINE)
+    assert len(jobs) > 1
+    for job in jobs:
+        for part in (f"gpu={gpus}", f"cpus_per_task={cores}", f"mem_mb={memory[0]}", f"runtime={minutes[0]}"):
+            assert f", {part}," in f", {job},", job
+    shard = yaml.safe_load((clone / "slurm" / "config.v9+.yaml").read_text())["set-resources"]["build_shard"]
+    assert [at(shard["mem_mb"], attempt, bool(gpus)) for attempt in (1, 2, 3)] == memory
+    assert [at(shard["runtime"], attempt, bool(gpus)) for attempt in (1, 2, 3)] == minutes
 
 
 def test_downloads_run_where_snakemake_runs_unless_a_partition_is_named(clone: Path) -> None:

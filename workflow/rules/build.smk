@@ -5,7 +5,7 @@ from medheb.cluster.rules import gpu_resources
 rule build_images:
     """Build one source's images, or gather what its shards built. Deleting the folder deletes the inventory."""
     input:
-        status=lambda wildcards: PLAN.build_inputs(wildcards.dataset),
+        unpack(lambda wildcards: PLAN.build_inputs(wildcards.dataset)),
         shards=lambda wildcards: PLAN.shard_receipts(wildcards.dataset),
     output:
         f"{BENCHMARK}/{{images}}/{{dataset}}.inventory.json",
@@ -32,7 +32,7 @@ rule build_images:
 rule build_shard:
     """Build every n-th case of a large source into the staging folder that build_images gathers."""
     input:
-        status=lambda wildcards: PLAN.build_inputs(wildcards.dataset),
+        unpack(lambda wildcards: PLAN.build_inputs(wildcards.dataset)),
     output:
         f"{RESULTS}/build/{{dataset}}/shard_{{number}}_of_{{parts}}.json",
     log:

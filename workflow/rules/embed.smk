@@ -30,7 +30,7 @@ rule fit_bridge:
 rule embed_inputs:
     """Embed what the store lacks of the tasks that draw on the same sources, or gather what its shards embedded."""
     input:
-        lambda wildcards: PLAN.gathered_inputs(wildcards.model, wildcards.group),
+        unpack(lambda wildcards: PLAN.gathered_inputs(wildcards.model, wildcards.group)),
     output:
         f"{RESULTS}/embeddings/{{model}}/{{group}}.json",
     log:

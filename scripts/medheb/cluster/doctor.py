@@ -17,6 +17,7 @@ from snakemake_interface_common.exceptions import WorkflowError
 from medheb.cluster.limits import beyond_limits
 from medheb.cluster.profile import BASE, FETCHING, GPU_RULES, TRAINING, outdated, profile_of
 from medheb.cluster.refusals import UNCLEAR, meaning_of, place_of
+from medheb.cluster.rules import HAS_GPU
 from medheb.cluster.submission import Ended, Request, call_slurm, refusal, run_probe
 from medheb.fetch.doctor import Check, Diagnosis
 from medheb.manifest.base import read_yaml
@@ -26,6 +27,7 @@ from medheb.manifest.load import Run
 TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
 IMAGE = Path("envs/core.sif")
 SHORTEST_MEMORY = 120  # seconds that Slurm must remember a job for `status: squeue`
+CHOICE = re.compile(rf"(\d+) if {re.escape(HAS_GPU)} else (\d+)")
 WAITS = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
 
 
@@ -74,7 +76,7 @@ def requests(cluster: Cluster, base: Mapping[str, Any]) -> Iterator[Request]:
         ]
         for partition in partitions:
             cores = cluster.partitions[partition].cores if partition else None
-            wanted = [_size(profile, rule) for rule in rules]
+            wanted = [_size(profile, rule, gpu) for rule in rules]
             yield Request(
                 what=f"a job {'with' if gpu else 'without'} GPU",
                 partition=partition,
@@ -84,7 +86,7 @@ def requests(cluster: Cluster, base: Mapping[str, Any]) -> Iterator[Request]:
                 minutes=max(size[2] for size in wanted),
             )
     if cluster.fetch != LOGIN:
-        cores, memory, minutes = _size(profile, FETCHING[0])
+        cores, memory, minutes = _size(profile, FETCHING[0], gpu=False)
         yield Request("a download", cluster.fetch, False, cores, memory, minutes)
 
 
@@ -100,19 +102,18 @@ def probes(cluster: Cluster) -> Iterator[Request]:
         yield Request("a probe for downloads", cluster.fetch, False)
 
 
-def _size(profile: Mapping[str, Any], rule: str) -> tuple[int, int, int]:
-    """Cores, MB and minutes of a rule's first attempt; of an expression with several cases the largest."""
+def _size(profile: Mapping[str, Any], rule: str, gpu: bool) -> tuple[int, int, int]:
+    """Cores, MB and minutes of the first attempt of a rule's job, with a GPU or without."""
     resources = {**profile["default-resources"], **profile["set-resources"].get(rule, {})}
     cores = resources.get("cpus_per_task") or profile["set-threads"].get(rule, 1)
-    return int(cores), _first_attempt(resources["mem_mb"]), _first_attempt(resources["runtime"])
+    cores, memory, minutes = (_first_attempt(one, gpu) for one in (cores, resources["mem_mb"], resources["runtime"]))
+    return cores, memory, minutes
 
 
-def _first_attempt(expression: str | int) -> int:
-    """``min((4000 if ... else 32000) * attempt, 60000)`` -> 32000."""
-    wanted, _, limit = str(expression).partition("attempt")
-    largest = max(int(number) for number in re.findall(r"\b\d+\b", re.sub(r"'[^']*'", "", wanted)))
-    limits = re.findall(r"\b\d+\b", limit)
-    return min([largest, *map(int, limits)])
+def _first_attempt(expression: str | int, gpu: bool) -> int:
+    """``min((32000 if HAS_GPU else 4000) * attempt, 60000)`` -> 32000 with a GPU, 4000 without."""
+    chosen = CHOICE.sub(r"\1" if gpu else r"\2", str(expression))
+    return min(int(number) for number in re.findall(r"\b\d+\b", chosen))
 
 
 def _asked(request: Request, cluster: Cluster, description: Path) -> Check:

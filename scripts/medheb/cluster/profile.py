@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from medheb.cluster.rules import CONSTRAINT, REQUEST
+from medheb.cluster.rules import CONSTRAINT, HAS_GPU, REQUEST
 from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_text
@@ -25,8 +25,11 @@ from medheb.manifest.cluster import CLUSTER_FILE, LOGIN, Cluster, Partition, loa
 BASE = Path("slurm/config.yaml")
 GENERATED = Path("slurm/config.v9+.yaml")
 PARTITIONS = Path("slurm/partitions.yaml")
-# Rules whose jobs all need a GPU, but for those of the canaries; X-rays of DeepDRR need one in a few builds only.
+# Rules whose jobs need a GPU; and those of which some jobs need one and others do not: canaries and gathering do not,
+# X-rays of DeepDRR do.
 GPU_RULES = ("embed_inputs", "embed_shard", "fit_bridge", "fit_medemb")
+EITHER = ("build_images", "build_shard", "embed_inputs")
+UNLIMITED = 10**9
 # Not part of `all`: a cluster without room for them is in order.
 TRAINING = ("plan_medemb", "fit_medemb", "merge_medemb")
 FETCHING = ("fetch_source", "fetch_model")
@@ -133,12 +136,9 @@ def profile_of(base: Mapping[str, Any], cluster: Cluster) -> dict[str, Any]:
         for rule in FETCHING:
             rules[rule]["slurm_partition"] = cluster.fetch
     for rule, resources in [("", everywhere), *rules.items()]:
-        kind = [part for part in cluster.partitions.values() if bool(part.gpus) == (rule in GPU_RULES)]
-        if not kind and rule not in GPU_RULES:
-            kind = list(cluster.partitions.values())  # all nodes have GPUs
-        _limit(resources, kind)
+        _limit(resources, rule, cluster)
         if rule in profile["set-threads"]:
-            _limit_cores(profile["set-threads"], rule, resources, kind)
+            _limit_cores(profile["set-threads"], rule, resources, cluster)
     return profile
 
 
@@ -168,24 +168,39 @@ def _limits(partition: Partition) -> dict[str, Any]:
     return limits
 
 
-def _limit(resources: dict[str, Any], partitions: Collection[Partition]) -> None:
+def _limit(resources: dict[str, Any], rule: str, cluster: Cluster) -> None:
     """Keep growing attempts below what the largest partition gives: beyond it, a job would wait for ever."""
-    hours = [partition.hours for partition in partitions]
-    memory = [partition.memory_gb for partition in partitions]
-    for key, limits, factor in (("runtime", hours, 60), ("mem_mb", memory, 1000)):
-        known = [limit for limit in limits if limit]
-        if key in resources and known and len(known) == len(limits):
-            resources[key] = f"min({resources[key]}, {round(max(known) * factor)})"
+    for key, limit, factor in (("runtime", "hours", 60), ("mem_mb", "memory_gb", 1000)):
+        most = _of_job(rule, *_most(cluster, limit, factor))
+        if key in resources and most != UNLIMITED:
+            resources[key] = f"min({resources[key]}, {most})"
 
 
-def _limit_cores(
-    threads: dict[str, int], rule: str, resources: dict[str, Any], partitions: Collection[Partition]
-) -> None:
+def _limit_cores(threads: dict[str, Any], rule: str, resources: dict[str, Any], cluster: Cluster) -> None:
     """Ask for no more cores than a node of the largest partition has."""
-    cores = [partition.cores for partition in partitions]
-    known = [limit for limit in cores if limit]
-    if known and len(known) == len(cores):
-        threads[rule] = resources["cpus_per_task"] = min(threads[rule], max(known))
+    with_gpu, without = (min(threads[rule], most) for most in _most(cluster, "cores", 1))
+    threads[rule] = resources["cpus_per_task"] = _of_job(rule, with_gpu, without)
+
+
+def _most(cluster: Cluster, limit: str, factor: int) -> tuple[int, int]:
+    """The largest that partitions give to a job with a GPU, and to one without."""
+    with_gpus = [partition for partition in cluster.partitions.values() if partition.gpus]
+    others = [partition for partition in cluster.partitions.values() if not partition.gpus]
+    # Where all nodes have GPUs, the other jobs run there too.
+    return _largest(with_gpus, limit, factor), _largest(others or with_gpus, limit, factor)
+
+
+def _largest(partitions: list[Partition], limit: str, factor: int) -> int:
+    limits = [getattr(partition, limit) for partition in partitions]
+    known = [one for one in limits if one]
+    return round(max(known) * factor) if known and len(known) == len(limits) else UNLIMITED
+
+
+def _of_job(rule: str, with_gpu: int, without: int) -> int | str:
+    """What holds for the jobs of a rule: an expression where some have a GPU and others have none."""
+    if rule in EITHER and with_gpu != without:
+        return f"{with_gpu} if {HAS_GPU} else {without}"
+    return with_gpu if rule in GPU_RULES else without
 
 
 def _literal(text: str) -> str:

@@ -12,6 +12,8 @@ from typing import Any
 REQUEST = "gpu_request"
 # Key by which it names features of the nodes that GPU jobs may use.
 CONSTRAINT = "gpu_constraint"
+# In a profile's expressions, where a job's own resources are not known: whether it has a GPU (see inputs_by_kind).
+HAS_GPU = "input.get('gpu')"
 GpusOf = Callable[[Any], int]
 
 
@@ -53,6 +55,14 @@ def gpu_resources(workflow: Any, count: GpusOf, nodes: int = 1) -> dict[str, Cal
     if constraint := _default(workflow, CONSTRAINT):
         resources["constraint"] = with_gpu(lambda _: constraint)
     return resources
+
+
+def inputs_by_kind(gpus: int, inputs: list[str]) -> dict[str, list[str]]:
+    """Inputs of a job under a name that tells the profile whether the job gets a GPU: for ``unpack``.
+
+    A name, and not a file more: what a job was made from stays the same.
+    """
+    return {"gpu" if gpus else "cpu": inputs}
 
 
 def _default(workflow: Any, key: str) -> str:
