@@ -180,6 +180,12 @@ def test_a_probe_tells_what_was_granted(monkeypatch: pytest.MonkeyPatch) -> None
     assert json.loads(json.dumps(found)) == found
 
 
+def test_a_probe_has_room_for_torch_where_it_has_a_gpu() -> None:
+    without, with_gpu = probes(Cluster(partitions={"cpu": Partition(), "gpu": Partition(gpus=1)}))
+    assert (without.memory, without.minutes) == (500, 1)
+    assert (with_gpu.memory, with_gpu.minutes) == (4000, 5)
+
+
 @pytest.mark.parametrize(
     ("status", "said", "found"),
     [

@@ -25,14 +25,17 @@ from medheb.manifest.cluster import LOGIN, Cluster, load_cluster
 from medheb.manifest.load import Run
 
 TOOLS = ("sbatch", "squeue", "scancel", "scontrol", "sinfo")
+PINS = Path("envs/core.txt")
 IMAGE = Path("envs/core.sif")
+# A probe with a GPU imports torch, from a shared file system, and computes on the GPU.
+GPU_PROBE = {"memory": 4000, "minutes": 5}
 SHORTEST_MEMORY = 120  # seconds that Slurm must remember a job for `status: squeue`
 CHOICE = re.compile(rf"(\d+) if {re.escape(HAS_GPU)} else (\d+)")
 WAITS = {"PENDING", "CONFIGURING", "RUNNING", "COMPLETING"}
 
 
 def diagnose_cluster(run: Run, description: Path, wait_minutes: float = 10.0, root: Path = Path()) -> Diagnosis:
-    """Look at the description, ask Slurm about each kind of job, and run a probe of one minute in each partition.
+    """Look at the description, ask Slurm about each kind of job, and run a probe of minutes in each partition.
 
     Args:
         run: the run; probes leave their findings below its results.
@@ -93,11 +96,11 @@ def requests(cluster: Cluster, base: Mapping[str, Any]) -> Iterator[Request]:
 def probes(cluster: Cluster) -> Iterator[Request]:
     """One small job in each partition; with none described, one without and one with a GPU in the default one."""
     for name, partition in cluster.partitions.items():
-        yield Request("a probe", name, bool(partition.gpus))
+        yield Request("a probe", name, bool(partition.gpus), **(GPU_PROBE if partition.gpus else {}))
     if not cluster.partitions:
         yield Request("a probe without GPU", None, False)
     if not any(partition.gpus for partition in cluster.partitions.values()):
-        yield Request("a probe with GPU", None, True)
+        yield Request("a probe with GPU", None, True, **GPU_PROBE)
     if cluster.fetch != LOGIN and cluster.fetch not in cluster.partitions:
         yield Request("a probe for downloads", cluster.fetch, False)
 
@@ -135,16 +138,47 @@ def _probed(
         return
     found = ended.found
     yield _right(where, f"ran on {found['node']}: medheb {found['medheb']}, Python {found['python']}")
-    if request.gpu and not found["granted"]:
+    if request.gpu:
+        yield _gpu(found, cluster, description)
+
+
+def _gpu(found: Mapping[str, Any], cluster: Cluster, description: Path) -> Check:
+    """A GPU must be granted, shown by the driver, and used by torch: the first that fails explains the others."""
+    about, granted = f"GPU of {found['node']}", f"granted: {found['granted']}"
+    if not found["granted"]:
         advice = f"Change {place_of(description, 'gpu.request')} to the other of gpus and gres"
-        yield _wrong(f"GPU of {found['node']}", "no GPU was granted", advice)
-    elif request.gpu and not found["driver"]:
+        return _wrong(about, "no GPU was granted", advice)
+    if not found["driver"]:
         advice = "Ask the administrators whether nvidia-smi -L works in jobs there"
         if cluster.software == "apptainer":
             advice = f"Add --nv in {place_of(description, 'apptainer_args')}"
-        yield _wrong(f"GPU of {found['node']}", f"granted: {found['granted']}, but NVIDIA's driver shows none", advice)
-    elif request.gpu:
-        yield _right(f"GPU of {found['node']}", f"granted: {found['granted']}, {found['driver'][0]}")
+        return _wrong(about, f"{granted}, but NVIDIA's driver shows none", advice)
+    shown = f"{granted}, {found['driver'][0]}, driver {found['driver_version'] or 'of unknown version'}"
+    if cluster.software == "conda":
+        return _right(about, f"{shown}; not asked: torch of the environment that Snakemake makes")
+    title, trouble = _torch(found["torch"])
+    if trouble:
+        return _wrong(about, f"{shown}, but {title} {trouble}", _other_torch(found["driver_version"], cluster))
+    return _right(about, f"{shown}, {title} uses it")
+
+
+def _torch(found: Mapping[str, Any]) -> tuple[str, str]:
+    """Torch by version and build, and why jobs cannot compute on the GPU with it; empty if they can."""
+    if not found["version"]:
+        return "torch", f"cannot be imported: {found['trouble']}"
+    title = f"torch {found['version']} ({'for CUDA ' + found['cuda'] if found['cuda'] else 'a build without CUDA'})"
+    if not found["gpus"]:
+        why = f" ({found['trouble']})" if found["trouble"] else ""
+        return title, f"sees none{why}: jobs would compute on the CPU"
+    return title, f"cannot compute on it: {found['trouble']}" if found["trouble"] else ""
+
+
+def _other_torch(driver: str, cluster: Cluster) -> str:
+    build = f"a build of torch for {'driver ' + driver if driver else 'the driver of that node'}"
+    where = f"in the environment {sys.prefix}"
+    if cluster.software == "apptainer":
+        where = f"in {IMAGE.with_suffix('.def')}, make {IMAGE} again"
+    return f"Install {build} {where}, with the pins of {PINS}: see Environments in docs/cluster.md"
 
 
 def _trouble(

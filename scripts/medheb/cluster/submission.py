@@ -12,7 +12,7 @@ from typing import Any
 
 from medheb.manifest.cluster import Cluster
 
-MINUTES = 1
+MINUTES, MEMORY = 1, 500
 SECONDS_BETWEEN_LOOKS = 2.0
 SECONDS_FOR_FILES = 60.0  # a shared file system may show a file late
 OVER = {
@@ -45,7 +45,7 @@ class Request:
     partition: str | None
     gpu: bool
     cores: int = 1
-    memory: int = 500
+    memory: int = MEMORY
     minutes: int = MINUTES
 
     def options(self, cluster: Cluster) -> list[str]:
