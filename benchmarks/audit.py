@@ -154,7 +154,7 @@ def step(folder: Path, what: str) -> tuple[float, float]:
     return seconds, megabytes
 
 
-def bench_audit(count: int = FEW) -> None:
+def bench_audit(count: int) -> None:
     """Record, verify and fast verify; ratios of throughput to the bound, more is better."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -20,6 +20,7 @@ from run import show
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "workflow", "profiles", "slurm", "config", "manifests", "scripts", "envs")
 FULL = ("all", "--configfile", "config/full.yaml")
+ROUNDS = 3
 DRY_SECONDS, DRY_TIMES, JOBS_PER_SECOND, MOST_JOBS = 6, 4, 30, 4000
 # Makes its outputs without starting a program (but for the three folders of the report): what remains is Snakemake.
 NOTHING = "for made in {output:q}; do case $made in *.*) : > $made;; *) mkdir $made;; esac; done"
@@ -56,20 +57,24 @@ def timed(folder: Path, *arguments: str) -> tuple[float, float, str]:
     return wall, processor, result.stdout + result.stderr
 
 
+def best(rounds: list[tuple[float, float, str]]) -> tuple[float, float]:
+    """Least wall and least processor seconds."""
+    return min(wall for wall, _, _ in rounds), min(cpu for _, cpu, _ in rounds)
+
+
 def jobs_of(said: str) -> int:
     """Total of Snakemake's table of jobs."""
     return int(re.findall(r"^total +(\d+)", said, flags=re.MULTILINE)[0])
 
 
 def bench_dry_run() -> None:
-    """Dry run of the full benchmark against a bare start, the best of three each, one after the other."""
-    rounds = []
-    for _ in range(3):
-        bare = timed(ROOT, "--version")
-        rounds.append((bare, timed(ROOT, *FULL, "-n", "--forceall", "--quiet", "rules")))
-    bare_wall, bare_cpu = (min(bare[part] for bare, _ in rounds) for part in (0, 1))
-    wall, cpu = (min(dry[part] for _, dry in rounds) for part in (0, 1))
-    jobs = jobs_of(rounds[0][1][2])
+    """Dry run of the full benchmark against a bare start, the best of a few each, one after the other."""
+    bare, dry = [], []
+    for _ in range(ROUNDS):
+        bare.append(timed(ROOT, "--version"))
+        dry.append(timed(ROOT, *FULL, "-n", "--forceall", "--quiet", "rules"))
+    (bare_wall, bare_cpu), (wall, cpu) = best(bare), best(dry)
+    jobs = jobs_of(dry[0][2])
     show(
         "dag_dry_run",
         jobs=jobs,

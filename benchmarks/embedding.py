@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from pydantic import TypeAdapter
 
 from medheb.core.digests import sha256_bytes
 from medheb.embed.devices import GPU_TOKENS
@@ -20,12 +19,13 @@ from medheb.embed.plan import plan_batches
 from medheb.embed.reading import ImageReader
 from medheb.embed.workers import PreparedBatches
 from medheb.index.records import Item
-from medheb.manifest.model import Adapter as AdapterSettings
+from medheb.manifest.networks import Qwen3VLAdapter, SiglipAdapter
 from medheb.models.base import Adapter, ImageRef, Rendered
 from medheb.models.networks import open_adapter
 
 TINY_CHECKPOINTS = Path(__file__).resolve().parents[1] / "tests" / "models"  # a tokenizer is all that planning needs
 TASKS = Path(__file__).resolve().parents[1] / "manifests" / "tasks.tsv"
+UNUSED = {"kind": "folder", "path": "unused"}
 Task = list[tuple[Item, str, list[Item]]]  # query, instruction, candidates
 FIXED_BATCH = 8
 # Width and height in pixels of pictures as data sets have them: X-rays, endoscopy, skin, slides, thumbnails.
@@ -33,7 +33,9 @@ PICTURE_SIZES = ((2544, 3056), (1024, 1024), (1920, 1080), (720, 576), (640, 480
 SLICE_SIZES = ((512, 512), (256, 256), (240, 240))
 CROP_SIZES = ((96, 96), (160, 120), (320, 240))
 SLICES = 64
+ROWS = 100
 CLASSES, PICTURES, TEXTS, QUESTIONS_A_PICTURE = 8, 10, 30, 3
+WORKERS, PIPELINE_PICTURES, ENCODE_SECONDS = 2, 480, 0.5
 
 
 class Mix:
@@ -114,7 +116,7 @@ class Mix:
         return self.draw.sample(items, min(count, len(items)))
 
 
-def bench_batches(folder: Path, rows: int = 100) -> Iterator[tuple[str, dict[str, float]]]:
+def bench_batches(folder: Path) -> Iterator[tuple[str, dict[str, float]]]:
     """Inputs and padding of our batches against batches of eight in file order, task by task.
 
     The published way embeds the query of every row and each task's distinct candidates; tasks share nothing. A plainer
@@ -124,14 +126,11 @@ def bench_batches(folder: Path, rows: int = 100) -> Iterator[tuple[str, dict[str
     sys.path.insert(0, str(TINY_CHECKPOINTS))
     from tiny_checkpoints import make_qwen3vl, make_siglip
 
-    mix = Mix(rows)
-    for name, make, settings in (
-        ("qwen3vl", make_qwen3vl, {}),
-        ("siglip", make_siglip, {"instruction": "field"}),
-    ):
-        content = {"name": name, "weights": {"kind": "folder", "path": "unused"}, **settings}
-        adapter = open_adapter(TypeAdapter(AdapterSettings).validate_python(content), make(folder / name), None)
-        yield f"batches_{name}", batch_figures(adapter, mix)
+    mix = Mix(ROWS)
+    decoder = Qwen3VLAdapter.model_validate({"name": "qwen3vl", "weights": UNUSED})
+    yield "batches_qwen3vl", batch_figures(open_adapter(decoder, make_qwen3vl(folder / "qwen3vl")), mix)
+    towers = SiglipAdapter.model_validate({"name": "siglip", "weights": UNUSED, "instruction": "field"})
+    yield "batches_siglip", batch_figures(open_adapter(towers, make_siglip(folder / "siglip")), mix)
 
 
 def batch_figures(adapter: Adapter, mix: Mix) -> dict[str, float]:
@@ -189,7 +188,7 @@ def rendered(adapter: Adapter, item: Item, instruction: str) -> Rendered:
     return adapter.render(item, instruction, "query" if instruction else "candidate", images)
 
 
-def bench_pipeline(folder: Path, workers: int = 2, count: int = 480, seconds: float = 0.5) -> dict[str, float]:
+def bench_pipeline(folder: Path, workers: int, count: int, seconds: float) -> dict[str, float]:
     """Throughput with decoding in workers against a network that never waits, and against decoding in its process.
 
     The network is simulated: it takes ``seconds`` for a batch of sixteen pictures.
@@ -197,8 +196,8 @@ def bench_pipeline(folder: Path, workers: int = 2, count: int = 480, seconds: fl
     sys.path.insert(0, str(TINY_CHECKPOINTS))
     from tiny_checkpoints import make_siglip
 
-    content = {"name": "siglip", "weights": {"kind": "folder", "path": "unused"}}
-    adapter = open_adapter(TypeAdapter(AdapterSettings).validate_python(content), make_siglip(folder / "siglip"), None)
+    settings = SiglipAdapter.model_validate({"name": "siglip", "weights": UNUSED})
+    adapter = open_adapter(settings, make_siglip(folder / "siglip"))
     parts = {part.key: part for part in (Rendered("image", images=(ref,)) for ref in pictures(folder / "data", count))}
     batches = plan_batches(parts, dict.fromkeys(parts, 1), 16, 16)
     reader = ImageReader(folder / "data")
@@ -242,4 +241,5 @@ def pictures(folder: Path, count: int) -> list[ImageRef]:
 
 if __name__ == "__main__":
     # Workers start from this file: the pipeline has a process of its own.
-    print(" ".join(f"{key}={value:.6g}" for key, value in bench_pipeline(Path(sys.argv[1])).items()))
+    figures = bench_pipeline(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4]))
+    print(" ".join(f"{key}={value:.6g}" for key, value in figures.items()))

@@ -1,7 +1,7 @@
 """One evaluation with cached embeddings in a process of its own, as a job of the workflow runs it.
 
-``python evaluate_once.py make|evaluate FOLDER``. The task is made up: each of a thousand pictures finds the next one
-among all; the vectors are the random canary's.
+``python evaluate_once.py make FOLDER PICTURES``, then ``python evaluate_once.py evaluate FOLDER``. The task is made up:
+each picture finds the next one among all; the vectors are the random canary's.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from pathlib import Path
 STARTED = time.monotonic()
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests" / "embed"))
-PICTURES = 1000
 
 
-def make(folder: Path) -> None:
+def make(folder: Path, pictures: int) -> None:
     """Pictures, task and vectors."""
     from toy_run import MODEL, make_files, toy_run
 
     from medheb.embed.run import embed_inputs
 
     run = toy_run(folder, workers=0)
-    make_files(run, PICTURES)
+    make_files(run, pictures)
     embed_inputs(run, MODEL, "toy")
 
 
@@ -47,4 +46,7 @@ def evaluate(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    {"make": make, "evaluate": evaluate}[sys.argv[1]](Path(sys.argv[2]))
+    if sys.argv[1] == "make":
+        make(Path(sys.argv[2]), int(sys.argv[3]))
+    else:
+        evaluate(Path(sys.argv[2]))

@@ -20,16 +20,16 @@ from peak import peak_mb  # noqa: E402
 QUERIES, CANDIDATES, VALUES, BEST = 10_000, 100_000, 1024, 5
 
 
-def make(folder: Path, queries: int = QUERIES, candidates: int = CANDIDATES) -> None:
+def make(folder: Path) -> None:
     """Unit vectors, written block by block."""
     folder.mkdir(parents=True)
     rng = np.random.default_rng(0)
-    for name, rows in (("queries", queries), ("pool", candidates)):
+    for name, rows in (("queries", QUERIES), ("pool", CANDIDATES)):
         out = np.lib.format.open_memmap(folder / f"{name}.npy", "w+", np.float32, (rows, VALUES))
         for start in range(0, rows, 10_000):
             block = rng.standard_normal((min(10_000, rows - start), VALUES), dtype=np.float32)
             out[start : start + len(block)] = block / np.linalg.norm(block, axis=1, keepdims=True)
-    np.save(folder / "right.npy", rng.integers(0, candidates, queries))
+    np.save(folder / "right.npy", rng.integers(0, CANDIDATES, QUERIES))
 
 
 def ours(queries: np.ndarray, pool: np.ndarray, right: list[int]) -> np.ndarray:
@@ -46,7 +46,8 @@ def by_faiss(queries: np.ndarray, pool: np.ndarray, right: list[int]) -> np.ndar
     faiss.omp_set_num_threads(THREADS)
     index = faiss.IndexFlatIP(pool.shape[1])
     index.add(pool)
-    return index.search(queries, BEST)[1]
+    found: np.ndarray = index.search(queries, BEST)[1]
+    return found
 
 
 def by_torch(queries: np.ndarray, pool: np.ndarray, right: list[int]) -> np.ndarray:
@@ -57,7 +58,7 @@ def by_torch(queries: np.ndarray, pool: np.ndarray, right: list[int]) -> np.ndar
 
     torch.set_num_threads(THREADS)
     candidates = torch.from_numpy(pool)
-    blocks = torch.from_numpy(queries).split(BLOCK_BYTES // (4 * len(pool)))
+    blocks = torch.from_numpy(queries).split(BLOCK_BYTES // (4 * len(pool)))  # type: ignore[no-untyped-call]
     return torch.cat([(block @ candidates.T).topk(BEST, dim=1).indices for block in blocks]).numpy()
 
 

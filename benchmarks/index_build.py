@@ -27,11 +27,14 @@ from peak import peak_mb  # noqa: E402
 from medheb.index.built import inventories_of  # noqa: E402
 from medheb.index.records import as_json, stream_records  # noqa: E402
 from medheb.index.run import build_index, build_records, sources_of  # noqa: E402
+from medheb.manifest.load import Run  # noqa: E402
 
 CORES = 2
 SECONDS_ALLOWED, MEGABYTES_ALLOWED = 300, 2000
 SLICES = 64
-CPU, LARGE = "cpu_seconds.txt", "M3D_3dqa"
+# All sources, as large as they are; the smoke test takes a few small ones. Kept in the folder for the other processes.
+SOURCES, MOST = "all", 1_000_000
+CPU, CHOSEN, LARGE = "cpu_seconds.txt", "chosen.json", "M3D_3dqa"
 OTHERS = (1000, 2000)
 # Test and training items; for sources without a published split the sum of both counts.
 SIZES = {
@@ -80,24 +83,30 @@ SIZES = {
 }
 
 
+def run_of(folder: Path) -> Run:
+    """The benchmark, or the chosen sources of it."""
+    return make.benchmark_run(folder, datasets=json.loads((folder / CHOSEN).read_text())["sources"])
+
+
 def prepare(folder: Path) -> None:
     """Write the inventories."""
-    run = make.benchmark_run(folder)
+    run, most = run_of(folder), json.loads((folder / CHOSEN).read_text())["most"]
     for name, dataset in run.datasets.items():
-        made = make.made_source(dataset, SIZES.get(name, OTHERS), SLICES)
+        tests, trains = SIZES.get(name, OTHERS)
+        made = make.made_source(dataset, (min(tests, most), min(trains, most)), SLICES)
         make.write_source(run, made)
 
 
 def build(place: tuple[str, str]) -> None:
     """Build one task."""
-    status = build_index(make.benchmark_run(Path(place[0])), place[1])
+    status = build_index(run_of(Path(place[0])), place[1])
     if not status.ok:
         sys.exit(f"{place[1]}: {status.reason}")
 
 
 def build_all(folder: Path) -> None:
     """All tasks on two cores."""
-    tasks = make.benchmark_run(folder).tasks
+    tasks = run_of(folder).tasks
     with ProcessPoolExecutor(CORES, get_context("spawn")) as pool:
         list(pool.map(build, [(str(folder), key) for key in tasks]))
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -106,7 +115,7 @@ def build_all(folder: Path) -> None:
 
 def one_task(folder: Path, way: str) -> None:
     """Write one large task row by row, or hold all of its rows first; print the peak memory in MB."""
-    run = make.benchmark_run(folder)
+    run = run_of(folder)
     task = run.tasks[LARGE]
     if way == "stream":
         build((str(folder), LARGE))
@@ -132,6 +141,8 @@ def bench_index(folder: Path, measured: Callable[[list[str]], tuple[float, float
     """
     os.chdir(ROOT)
     shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / CHOSEN).write_text(json.dumps({"sources": SOURCES, "most": MOST}))
     # In a process of its own, so that this one stays small.
     subprocess.run([sys.executable, __file__, str(folder), "prepare"], check=True)
     seconds, megabytes = measured([sys.executable, __file__, str(folder)])
@@ -140,7 +151,7 @@ def bench_index(folder: Path, measured: Callable[[list[str]], tuple[float, float
     if cpu_seconds / CORES > SECONDS_ALLOWED or megabytes > MEGABYTES_ALLOWED:
         sys.exit(f"the index took {seconds:.0f} s, {cpu_seconds:.0f} s of CPU and {megabytes:.0f} MB")
     streamed, plain = _peak(folder, "stream"), _peak(folder, "plain")
-    run = make.benchmark_run(folder)
+    run = run_of(folder)
     counts = [
         len(record.tgt_text)
         for task in run.tasks.values()

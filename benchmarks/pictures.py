@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from peak import peak_mb
@@ -38,7 +39,7 @@ def tissue(rng: np.random.Generator, side: int) -> np.ndarray:
 def make_archive(path: Path) -> None:
     """PathMNIST in small, compressed as its publisher does."""
     rng = np.random.default_rng(0)
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for split, count in ROWS.items():
         some = np.stack([tissue(rng, SIDE) for _ in range(50)])
         arrays[f"{split}_images"] = np.concatenate([np.roll(some, 3 * k, axis=1) for k in range(-(-count // 50))])[

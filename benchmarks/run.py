@@ -27,6 +27,7 @@ WORK = ROOT / "results" / "bench"
 DEMO_ARCHIVES = ROOT / "results" / "demo" / "sources" / "archives"
 # Variables that make OpenBLAS use other kernels than it would choose.
 PINS = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+RANKED_QUERIES, RANKED_POOL, EVALUATED, TURNS = 2_000, 20_000, 1000, 2
 SECONDS_ALLOWED, MEGABYTES_ALLOWED, AGAIN_ALLOWED = 600, 6000, 20
 
 
@@ -77,7 +78,7 @@ def bench_demo() -> Path:
     folders = {"sources": WORK / "sources", "benchmark": WORK / "MedHEB", "results": WORK}
     config.write_text(
         yaml.safe_dump(
-            {"paths": {key: str(path.relative_to(ROOT)) for key, path in folders.items()}, "accept": "open"}
+            {"paths": {key: os.path.relpath(path, ROOT) for key, path in folders.items()}, "accept": "open"}
         ),
         encoding="utf-8",
     )
@@ -142,10 +143,10 @@ def bench_exact_top() -> None:
 
 
 def show_exact_top(name: str, folder: Path) -> None:
-    """The better of two turns each, one way after the other."""
+    """The best of a few turns each, one way after the other."""
     import exact_top
 
-    turns = [{way: own_process("exact_top.py", way, folder) for way in exact_top.WAYS} for _ in range(2)]
+    turns = [{way: own_process("exact_top.py", way, folder) for way in exact_top.WAYS} for _ in range(TURNS)]
     best = {
         way: {figure: min(turn[way][figure] for turn in turns) for figure in ("seconds", "cpu_seconds", "peak_mb")}
         for way in exact_top.WAYS
@@ -170,17 +171,19 @@ def bench_evaluation() -> None:
     folder = WORK / "evaluation"
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("evaluate_once.py")), "make", str(folder)], cwd=ROOT, check=True
+        [sys.executable, str(Path(__file__).with_name("evaluate_once.py")), "make", str(folder), str(EVALUATED)],
+        cwd=ROOT,
+        check=True,
     )
     show("evaluation", **own_process("evaluate_once.py", "evaluate", folder))
 
 
 def bench_ranking() -> None:
-    """Ranks by counting, against sorting every pool, for 2,000 queries and 20,000 candidates of 384 values."""
+    """Ranks by counting, against sorting every pool, of vectors of 384 values."""
     from medheb.evaluate.ranking import rank_global
 
     rng = np.random.default_rng(0)
-    queries, pool = (rng.standard_normal((n, 384)).astype(np.float32) for n in (2_000, 20_000))
+    queries, pool = (rng.standard_normal((n, 384)).astype(np.float32) for n in (RANKED_QUERIES, RANKED_POOL))
     positives = rng.integers(0, len(pool), len(queries)).tolist()
     started = time.process_time()
     ranked = rank_global(queries, pool, positives, 0.0)
@@ -205,6 +208,14 @@ def show_batches() -> None:
 
     for name, figures in embedding.bench_batches(WORK / "batches"):
         show(name, **figures)
+
+
+def show_pipeline() -> None:
+    """A network that is kept busy, or not."""
+    import embedding
+
+    sizes = embedding.WORKERS, embedding.PIPELINE_PICTURES, embedding.ENCODE_SECONDS
+    show("pipeline", **own_process("embedding.py", WORK / "pipeline", *sizes))
 
 
 def show_pictures() -> None:
@@ -233,11 +244,11 @@ def benches() -> dict[str, Callable[[], object]]:
         "download": transfer.bench_download,
         "verify": verify.bench_verify,
         "sums": verify.bench_sums,
-        "audit": audit.bench_audit,
+        "audit": lambda: audit.bench_audit(audit.FEW),
         "radiograph": radiograph.bench_radiograph,
         "ranking": bench_ranking,
         "batches": show_batches,
-        "pipeline": lambda: show("pipeline", **own_process("embedding.py", WORK / "pipeline")),
+        "pipeline": show_pipeline,
         "exact_top": bench_exact_top,
         "evaluation": bench_evaluation,
         "xray": projection.bench_projection,

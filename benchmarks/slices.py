@@ -23,6 +23,7 @@ from PIL import Image
 
 SHAPE = (512, 512, 300)
 SPACING = (0.75, 0.75, 1.5)
+REPEATS = 2
 SLOTS, LEVEL, WIDTH = 64, -600, 1500
 # The largest scan of CT-RATE, and what a process may hold of it.
 LARGEST, REPEATED, MEGABYTES_ALLOWED = (1024, 1024, 708), 12, 1500
@@ -159,7 +160,7 @@ def bench_slices(work: Path) -> dict[str, float]:
     scan = work / SCAN
     scan.parent.mkdir(parents=True, exist_ok=True)
     make_phantom(scan)
-    repeats = [(run_one("plain", scan, work / "plain"), run_one("ours", scan, work / "ours")) for _ in range(2)]
+    repeats = [(run_one("plain", scan, work / "plain"), run_one("ours", scan, work / "ours")) for _ in range(REPEATS)]
     different, level = differences(work / "plain", work / "ours")
     if different or level > 1:
         sys.exit(f"{different} slices differ, the X-rays by {level} levels")

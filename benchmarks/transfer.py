@@ -59,7 +59,7 @@ class _Quiet(SimpleHTTPRequestHandler):
 def _serving(folder: Path) -> Iterator[str]:
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0),
-        lambda *arguments: _Quiet(*arguments, directory=str(folder)),  # type: ignore[arg-type]
+        lambda *arguments: _Quiet(*arguments, directory=str(folder)),
     )
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
