@@ -5,7 +5,6 @@ Heavy modules are imported by the command that needs them: each cluster job star
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from medheb import __version__
 from medheb.audit.app import audit_app
 from medheb.cluster.app import needs_app
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.core.log import scrub, set_up_logging
 from medheb.core.terminal import console, tell
 from medheb.fetch.app import fetch_app
@@ -59,7 +59,7 @@ def parse_override(text: str) -> dict[str, Any]:
     if not sign or not key:
         raise MedhebError(f"--set {text}", "is not KEY=VALUE", "Write for example --set protocol=release")
     try:
-        parsed: Any = json.loads(value)
+        parsed: Any = parse_json(value)
     except ValueError:
         parsed = value
     for part in reversed(key.split(".")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import socket
@@ -15,6 +14,7 @@ import psutil
 
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
+from medheb.core.json_text import parse_json
 from medheb.core.layout import Layout
 from medheb.core.status import read_status
 from medheb.fetch.found_weights import weights_changed
@@ -101,7 +101,7 @@ def run_starts(warn: Callable[[str], None]) -> None:
 def _other_host() -> str | None:
     """The machine of the last Snakemake in this folder, if it is not this one."""
     try:
-        host = json.loads(DRIVER.read_bytes())["host"]
+        host = parse_json(DRIVER.read_bytes())["host"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return host if isinstance(host, str) and host != socket.gethostname() else None
@@ -180,7 +180,7 @@ def _not_ok(path: Path) -> bool:
 def _holds_trouble(path: Path) -> bool:
     """Inventories, receipts and scores hold a status among other things."""
     try:
-        return path.exists() and json.loads(path.read_bytes())["status"]["state"] != "ok"
+        return path.exists() and parse_json(path.read_bytes())["status"]["state"] != "ok"
     except (ValueError, KeyError, TypeError):
         return True
 

@@ -20,11 +20,20 @@ def test_blocked_and_failed_become_statuses(tmp_path: Path) -> None:
     assert first_trouble([OK]).ok
 
 
-def test_damaged_status_names_file_and_remedy(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text", ["{}", "[" * 100_000, '{"state": ' + "[" * 900 + "]" * 900 + "}", '{"state": "\\ud800"}']
+)
+def test_damaged_status_names_file_and_remedy(tmp_path: Path, text: str) -> None:
     path = tmp_path / "status.json"
-    path.write_text("{}")
+    path.write_text(text)
     with pytest.raises(MedhebError, match=r"status\.json: is not a status file.*Delete it"):
         read_status(path)
+
+
+def test_a_refusal_can_be_written_to_any_file(tmp_path: Path) -> None:
+    error = MedhebError("b\udcff.json", "has version \ud800", "Delete b\udcff.json")
+    (tmp_path / "log").write_text(str(error), encoding="utf-8")
+    assert str(error) == r"b\udcff.json: has version \ud800. Delete b\udcff.json"
 
 
 def test_secrets_are_blanked(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -339,7 +339,12 @@ def test_task_files_add_what_they_name(root: Path, tmp_path: Path) -> None:
     rows = [{"qry_img_path": PICTURE.removeprefix("files/"), "tgt_img_path": [[REPORT], "crops/1.png"]}]
     index.write_text(json.dumps(rows))
     assert {verdict.path for verdict in verify_local(run, dataset).files} == {BLANKS, PICTURE, REPORT}
-    for text, fault in (("[", "is not JSON"), ("{}", "is not a list of records")):
+    for text, fault in (
+        ("[", "is not JSON"),
+        ("[" * 100_000, "nested too deeply"),
+        ("[" * 600 + "]" * 600, "nested too deeply"),
+        ("{}", "is not a list of records"),
+    ):
         index.write_text(text)
         with pytest.raises(MedhebError, match=fault):
             verify_local(run, dataset)

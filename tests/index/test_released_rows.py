@@ -188,6 +188,7 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "a field twice": (b'[{}, {"a": 1, "a": 2}]', "row 1: holds field 'a' twice"),
     "more after the end": (b"[{}] {}", "goes on after the end of its list"),
     "too deep": (b"[" * 200_000, "row 0: is nested too deeply"),
+    "deep": (b'[{"a": ' + b"[" * 500 + b"]" * 500 + b"}]", "row 0: is nested too deeply"),
 }
 
 

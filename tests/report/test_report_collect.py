@@ -53,12 +53,18 @@ def test_a_blocked_score_passes_its_status_on(run: Run) -> None:
     assert str(cell) == "efficient on region_1: blocked, no token. Set a token"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "\xff", '{"model": 3}', "null"])
+TOO_DEEP = ["[" * 100_000, "[" * 900 + "]" * 900]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "\xff", '{"model": 3}', "null", *TOO_DEEP])
 def test_an_unreadable_score_is_a_missing_cell(run: Run, content: str) -> None:
     run.layout.score("dino", "vqa_1").write_bytes(content.encode("latin-1"))
     (cell,) = missing_cells(run)
     assert "vqa_1.json" in cell.reason
     assert cell.remedy
+    if content in TOO_DEEP:
+        assert "vqa_1.json: is not JSON (nested too deeply)" in cell.reason
+        assert cell.remedy == "Delete it. Run the evaluation again"
 
 
 def test_a_folder_in_the_place_of_a_score_is_a_missing_cell(run: Run) -> None:

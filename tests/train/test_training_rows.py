@@ -75,13 +75,19 @@ def test_bad_rows_are_counted_and_named(tmp_path: Path) -> None:
     del bare["images"]
     missing = image_row("train/none.png", 0)
     endless = {**TEXT, "messages": [{"role": "user", "content": "word " * 200}]}
-    write_rows(run, {"colour": [bare, missing, image_row("train/001.png", 1)], "phrase": [*good, "{", double, endless]})
+    write_rows(
+        run,
+        {
+            "colour": [bare, missing, image_row("train/001.png", 1)],
+            "phrase": [*good, "{", "[" * 100_000, double, endless],
+        },
+    )
     plan = make_plan(run, "tiny", tmp_path / "plan")
-    assert (plan.rows, plan.pairs, plan.several_positives) == (12, 8, 1)
+    assert (plan.rows, plan.pairs, plan.several_positives) == (13, 8, 1)
     assert plan.left_out == {
         "an image or text that the model cannot take": 1,
         "has other images than its text has places for": 1,
-        "is not JSON": 1,
+        "is not JSON": 2,
         "longer than 256 tokens": 1,
     }
     assert plan.named["is not JSON"][0].startswith("phrase_train.jsonl byte ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -31,6 +30,7 @@ from medheb.build.inventory import files_of, read_header
 from medheb.build.settings import other_settings, settings_in
 from medheb.core.digests import merkle_root, sha256sums
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.manifest.load import Run
 
 
@@ -143,7 +143,7 @@ def _judge_descriptions(run: Run, roots: Roots) -> Verdicts:
             contradicts = (
                 _contradiction(run, read_provenance(path), roots) if path == provenance_path(run.layout) else ""
             )
-            if path == environment_path(run.layout) and not isinstance(json.loads(path.read_bytes()), dict):
+            if path == environment_path(run.layout) and not isinstance(parse_json(path.read_bytes()), dict):
                 raise ValueError("not an object")
         except (MedhebError, OSError, ValueError, RecursionError):
             verdicts[path.name] = ("UNREADABLE", "is damaged or of another version; record again: snakemake audit")

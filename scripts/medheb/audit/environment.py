@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import shutil
@@ -17,6 +16,7 @@ from PIL import features
 
 import medheb
 from medheb.core.digests import sha256_file
+from medheb.core.json_text import parse_json
 
 # The libraries that decide the bytes of an image file while its pixels stay the same.
 ENCODERS = {"pillow": "pil", "zlib": "zlib", "libjpeg": "jpg", "libjpeg_turbo": "libjpeg_turbo"}
@@ -90,9 +90,9 @@ def encoder_differences(environment: Path) -> dict[str, str]:
     """Image libraries whose version here is not the recorded one, in words."""
     here = encoder_versions()
     try:
-        content = json.loads(environment.read_bytes())
+        content = parse_json(environment.read_bytes())
         recorded = content["encoders"]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError):
         recorded = {}
     if not isinstance(recorded, Mapping):
         recorded = {}

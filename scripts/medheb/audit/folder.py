@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from medheb.audit.schema import (
 )
 from medheb.audit.tree import something_at
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 
 
 @dataclass(frozen=True)
@@ -109,12 +109,12 @@ def _roots_faults(roots: Roots) -> dict[str, str]:
 
 def _environment(path: Path) -> tuple[dict[str, Any], str]:
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         return {}, ""
     except OSError as error:
         return {}, f"cannot be read ({error.strerror})"
-    except (ValueError, RecursionError):
+    except ValueError:
         return {}, "is not JSON"
     return (content, "") if isinstance(content, dict) else ({}, "is not a JSON object")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ from medheb.audit.tolerance import PATTERN
 from medheb.audit.verdicts import Level
 from medheb.core.digests import merkle_root
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.core.layout import Layout
 from medheb.manifest.base import RelativePath, Sha256, Strict, validate
 
@@ -238,8 +238,8 @@ def read_part(path: Path, model: type[RecordT]) -> RecordT:
             return part
     # Something is wrong with it: what, the slower way tells in words.
     try:
-        content: Any = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        content: Any = parse_json(text)
+    except ValueError as error:
         raise MedhebError(path, "is not JSON", AGAIN) from error
     version = content.get("schema_version") if isinstance(content, dict) else None
     if version != SCHEMA_VERSION:

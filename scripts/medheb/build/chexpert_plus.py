@@ -7,7 +7,6 @@ between the published tables. No published program makes these tasks, so both pr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -21,6 +20,7 @@ from medheb.build.source import Source
 from medheb.build.tables import read_text
 from medheb.build.xrays import read_xray, write_xray
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.manifest.base import RelativePath, Strict
 
 PATH, PATIENT, SPLIT, VIEW = "path_to_image", "deid_patient_id", "split", "frontal_lateral"
@@ -155,8 +155,8 @@ def _labels(path: Path, options: Options, faults: list[Fault]) -> dict[str, Labe
             continue
         where = f"{path.name}, line {number}"
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
+            row = parse_json(line)
+        except ValueError:
             row = None
         picture = row.get(PATH) if isinstance(row, dict) else None
         if not isinstance(picture, str):

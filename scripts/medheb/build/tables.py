@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from medheb.build.closed_tables import Fault
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 
 MAX_TABLE_BYTES = 1 << 30
 DELIMITERS = (",", ";", "\t")
@@ -126,8 +126,8 @@ def read_json_file(path: Path) -> Any:
     """
     text = read_text(path)
     try:
-        return json.loads(text, object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        return parse_json(text, object_pairs_hook=_unique_pairs, parse_constant=_no_constant)
+    except ValueError as error:
         if _is_json_lines(text):
             fault = "holds one JSON value a line, though its name ends in .json"
             raise MedhebError(path, fault, "Get the publisher's own file, or join the lines to one list") from error
@@ -139,6 +139,6 @@ def _is_json_lines(text: str) -> bool:
     if len(lines) < 2:
         return False
     try:
-        return all(isinstance(json.loads(line), (dict, list)) for line in lines[:2])
+        return all(isinstance(parse_json(line), (dict, list)) for line in lines[:2])
     except ValueError:
         return False

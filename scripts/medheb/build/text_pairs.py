@@ -7,7 +7,6 @@ draws from them.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 from medheb.build.output import Output
 from medheb.build.tables import read_text
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 
 RECORDS, TRAINING = "records.jsonl", "train.jsonl"
 Row = dict[str, Any]
@@ -38,8 +38,8 @@ def rows_of_json(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     pieces = [text] if whole else [line for line in text.split("\n") if line.strip()]
     for number, piece in enumerate(pieces, start=1):
         try:
-            found = json.loads(piece)
-        except (ValueError, RecursionError) as error:
+            found = parse_json(piece)
+        except ValueError as error:
             raise MedhebError(f"{path}, line {number}", f"is not JSON ({error})", "Get an undamaged copy") from error
         for place, row in enumerate(found if whole else [found], start=1):
             where = f"{path}, entry {place}" if whole else f"{path}, line {number}"

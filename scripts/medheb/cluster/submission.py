@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import subprocess
 import time
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medheb.core.json_text import parse_json
 from medheb.manifest.cluster import Cluster
 
 MINUTES, MEMORY = 1, 500
@@ -104,7 +104,7 @@ def run_probe(request: Request, cluster: Cluster, command: list[str], folder: Pa
     while state == "COMPLETED" and not found.exists() and time.monotonic() < end:
         time.sleep(SECONDS_BETWEEN_LOOKS)
     if found.exists():
-        return Ended(json.loads(found.read_bytes()), state)
+        return Ended(parse_json(found.read_bytes()), state)
     said = output.read_text(encoding="utf-8", errors="replace").strip().splitlines() if output.exists() else []
     return Ended(None, state, said[-1] if said else f"no output in {output}")
 

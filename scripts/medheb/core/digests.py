@@ -16,6 +16,8 @@ from typing import Any
 
 from PIL import Image
 
+from medheb.core.json_text import parse_json
+
 CHUNK_BYTES = 1 << 20
 CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 PIXEL_TAG = "pix1"
@@ -117,9 +119,9 @@ def content_digest(path: Path, content: bytes) -> str:
     if suffix in PICTURE_SUFFIXES:
         return pixel_digest(content)
     if suffix == ".json":
-        return f"{JSON_TAG}:{json_digest(json.loads(content))}"
+        return f"{JSON_TAG}:{json_digest(parse_json(content))}"
     if suffix == ".jsonl":
-        rows = [json.loads(line) for line in content.splitlines() if line.strip()]
+        rows = [parse_json(line) for line in content.splitlines() if line.strip()]
         return f"{JSON_TAG}:{json_digest(rows)}"
     if suffix in {".txt", ".csv", ".tsv"}:
         lines = content.replace(b"\r\n", b"\n")

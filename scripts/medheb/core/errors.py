@@ -21,7 +21,7 @@ class MedhebError(Exception):
 
     def __init__(self, where: str | Path, fault: str, remedy: str) -> None:
         self.where, self.fault, self.remedy = printable(str(where)), printable(fault), printable(remedy)
-        super().__init__(f"{self.where}: {fault}. {remedy}")
+        super().__init__(f"{self.where}: {self.fault}. {self.remedy}")
 
     def __reduce__(self) -> tuple[type[MedhebError], tuple[str, str, str]]:
         """Errors of worker processes arrive as they were raised."""

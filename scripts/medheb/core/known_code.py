@@ -14,6 +14,7 @@ from pathlib import Path
 
 from medheb.core.digests import sha256_bytes
 from medheb.core.files import write_text
+from medheb.core.json_text import parse_json
 
 # Part of the name: another way of looking at code, or another Python, finds something else.
 VERSION = f"1_{sys.implementation.cache_tag}"
@@ -76,7 +77,7 @@ def user_file() -> Path:
 
 def _read(path: Path) -> dict[str, Found]:
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
         return {str(key): (str(digest), tuple(map(str, names))) for key, (digest, names) in content.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -22,6 +22,7 @@ from medheb.core.batches import batched
 from medheb.core.digests import json_digest, sha256_bytes
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_bytes
+from medheb.core.json_text import parse_json
 from medheb.models.base import Vectors
 
 log = logging.getLogger("medheb.embed")
@@ -185,7 +186,7 @@ def _damaged(path: Path, why: object) -> MedhebError:
 def _read_head(path: Path) -> _Head:
     try:
         with safe_open(path, framework="numpy") as shard:
-            head = json.loads(shard.metadata()[HEAD])
+            head = parse_json(shard.metadata()[HEAD])
             keys: list[str] = head["keys"]
             cut, notes = frozenset(head.get("cut", ())), tuple(head.get("notes", ()))
             rows = shard.get_slice("vectors").get_shape()[0]
@@ -205,7 +206,7 @@ def _map_vectors(path: Path) -> Vectors:
         with safe_open(path, framework="numpy") as shard:
             part = shard.get_slice("vectors")
             rows, columns = part.get_shape()
-            kind, expected = part.get_dtype(), json.loads(shard.metadata()[HEAD])["sha256"]
+            kind, expected = part.get_dtype(), parse_json(shard.metadata()[HEAD])["sha256"]
         # the format puts the data last
         start = path.stat().st_size - 4 * rows * columns
         vectors: Vectors = np.memmap(path, dtype="<f4", mode="r", offset=start, shape=(rows, columns))

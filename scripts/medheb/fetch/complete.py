@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from pathlib import Path
 from typing import Final, Literal
 
 from medheb.core.errors import MedhebError
 from medheb.core.files import write_json
+from medheb.core.json_text import parse_json
 from medheb.fetch.unpack import Member
 from medheb.manifest.base import Strict, validate
 from medheb.manifest.dataset import SourceFile, Unpack
@@ -70,7 +70,7 @@ def read_complete(path: Path) -> Complete:
     """
     remedy = "Fetch again: delete the file and run the workflow"
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         raise MedhebError(path, "is missing", remedy) from None
     except ValueError as error:

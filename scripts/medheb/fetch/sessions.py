@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
@@ -18,6 +17,7 @@ from urllib3.response import BaseHTTPResponse
 from urllib3.util import Retry
 
 from medheb.core.errors import BlockedError, MedhebError
+from medheb.core.json_text import parse_json
 from medheb.fetch.addresses import host_name, is_safe, require_safe, server_name
 from medheb.fetch.bodies import page_title
 from medheb.fetch.credentials import Login
@@ -208,7 +208,7 @@ def get_json(url: str, what: str, transfer: Transfer, login: Login = ANONYMOUS) 
                     raise BlockedError(
                         what, f"{host_name(url)} sent a web page ('{title}') instead of an answer", "Try again later"
                     )
-                return json.loads(body)
+                return parse_json(body)
         except TransientError as error:
             patience.after(error)
         except ValueError as error:

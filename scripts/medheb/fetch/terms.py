@@ -6,7 +6,6 @@ A decision names a digest of the terms that were read. If the manifest's terms c
 from __future__ import annotations
 
 import getpass
-import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic import Field
 from medheb.core.digests import canonical_json, sha256_bytes
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.files import write_json
+from medheb.core.json_text import parse_json
 from medheb.core.layout import Layout
 from medheb.fetch.space import disk_trouble
 from medheb.manifest.base import Identifier, Sha256, Strict, validate
@@ -69,7 +69,7 @@ def read_decision(layout: Layout, dataset: str) -> Decision | None:
     path = decision_file(layout, dataset)
     remedy = f"Delete it and run `medheb accept {dataset}` again"
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from pydantic import Field
 from medheb.build.inventory import BuiltFile, Fact, Inventory
 from medheb.core.digests import sha256_bytes
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.core.layout import Layout
 from medheb.manifest.base import Strict
 from medheb.manifest.dataset import Place
@@ -233,7 +233,7 @@ class Source:
             for number, line in enumerate(self.read(file).decode("utf-8").rstrip("\n").split("\n"), start=1):
                 where = f"{self.inventory.images}/{file.path}, line {number}"
                 try:
-                    cells = json.loads(line)
+                    cells = parse_json(line)
                 except ValueError as error:
                     raise MedhebError(where, f"is not JSON ({error})", BUILD_AGAIN) from None
                 if not isinstance(cells, dict):

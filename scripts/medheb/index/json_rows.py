@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import TOO_DEEP, too_deep
 
 CHUNK_BYTES = 1 << 20
 MAX_ROW_CHARACTERS = 64 << 20
@@ -76,12 +77,14 @@ class _Text:
                 value, end = DECODER.raw_decode(self.text, self.start)
                 # A number may go on in what has not been read yet; everything else says where it ends.
                 if self.ended or isinstance(value, dict | list | str) or self.text[end : end + 1] in ENDS:
+                    if too_deep(value):
+                        raise self.fault(f"is {TOO_DEEP}")
                     self.start = end
                     return value
             except _FaultError as error:
                 raise self.fault(str(error)) from None
             except RecursionError:
-                raise self.fault("is nested too deeply") from None
+                raise self.fault(f"is {TOO_DEEP}") from None
             except json.JSONDecodeError as error:
                 near = error.pos >= len(self.text) - MARGIN or error.msg.startswith("Unterminated string")
                 if self.ended and near:

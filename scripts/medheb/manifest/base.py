@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -10,6 +9,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 
 ID_PATTERN = r"^[a-z0-9][a-z0-9_]*$"
 TASK_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]*$"
@@ -118,7 +118,7 @@ def read_json(path: Path, remedy: str) -> Any:
         MedhebError: missing or not JSON; ``remedy`` says which step makes it again.
     """
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except FileNotFoundError:
         raise MedhebError(path, "is missing", remedy) from None
     except ValueError as error:

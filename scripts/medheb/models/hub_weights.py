@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 
 if TYPE_CHECKING:  # torch and transformers take seconds to import; adapters and fingerprints do without
     import torch
@@ -77,7 +77,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         MedhebError: missing or not a JSON object.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MedhebError(path, "is missing", GET_AGAIN) from None
     except ValueError as error:

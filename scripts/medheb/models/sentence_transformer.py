@@ -6,7 +6,6 @@ For the benchmark's own ten models use their adapters: through the library some 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.index.records import Item
 from medheb.manifest.networks import SentenceTransformersAdapter
 from medheb.models.base import ImageRef, Prepared, ReadImage, Rendered, Side, SizeOf, Vectors
@@ -83,7 +83,7 @@ def _require_own_modules(folder: Path) -> None:
     """
     path = folder / "modules.json"
     try:
-        modules = json.loads(path.read_text(encoding="utf-8"))
+        modules = parse_json(path.read_text(encoding="utf-8"))
         types = [str(module["type"]) for module in modules]
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise MedhebError(

@@ -7,7 +7,6 @@ the paths from the benchmark's folder.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,6 +16,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.index.records import Item
 from medheb.manifest.base import RelativePath
 from medheb.models.base import Adapter, ImageRef, Rendered
@@ -84,12 +84,12 @@ def parse(line: bytes, volumes: bool) -> tuple[Pair, int]:
         BadRowError: no JSON, a wrong field, no target, or other pictures than the text has places for.
     """
     try:
-        row = Row.model_validate(_without_dots(json.loads(line)))
+        row = Row.model_validate(_without_dots(parse_json(line)))
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in fault["loc"] if not isinstance(part, int))
         raise BadRowError(f"field {place or 'of the row'} is wrong") from None
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError):
         raise BadRowError("is not JSON") from None
     system = [message.content for message in row.messages if message.role == "system"]
     asked = [message.content for message in row.messages if message.role == "user"]

@@ -8,7 +8,6 @@ The site answers a download with a signed address of its store; from there our o
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from base64 import b64decode
@@ -24,6 +23,7 @@ from requests.adapters import HTTPAdapter
 from medheb.core.digests import CHUNK_BYTES
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.core.files import atomic_open
+from medheb.core.json_text import parse_json
 from medheb.fetch.bodies import refuse_page
 from medheb.fetch.credentials import secret
 from medheb.fetch.expected import Check, Expected, expected_of
@@ -89,7 +89,7 @@ def _user_and_key() -> tuple[str | None, str | None]:
     if not require_private(path):
         return None, None
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path.read_text(encoding="utf-8"))
         return str(content["username"]), str(content["key"])
     except (ValueError, KeyError, TypeError):
         raise BlockedError("kaggle.json", "does not hold 'username' and 'key'", TOKEN_HELP) from None

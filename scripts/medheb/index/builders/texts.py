@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from medheb.core.errors import MedhebError
+from medheb.core.json_text import parse_json
 from medheb.index.builders.common import Context, Pair, Part, RuleOptions, Shown, Wrong
 from medheb.index.entries import BUILD_AGAIN, Row
 from medheb.index.records import Record
@@ -122,7 +122,7 @@ def published_records(context: Context[TextOptions]) -> list[Record] | None:
             raise MedhebError(
                 context.where, f"finds no {path}, the rows of the published program", f"{BUILD_AGAIN}, under release"
             )
-        rows = json.loads(source.read(files[0]))
+        rows = parse_json(source.read(files[0]))
         found += [Record.model_validate({**row, "qry_inst": context.task.qry_inst}) for row in rows]
     kept = context.draw.subset(range(len(found)), context.options.rows, "rows", lambda place: found[place].qry_text)
     return [found[place] for place in sorted(kept)]
