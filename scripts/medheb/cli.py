@@ -235,7 +235,11 @@ def preference(
     second: ModelId,
     queries: Annotated[int, typer.Option(min=1, help="Comparisons, spread over the tasks.")] = 530,
     local_only: Annotated[
-        bool, typer.Option("--local-only", help="Also show sources whose terms forbid passing their content on.")
+        bool,
+        typer.Option(
+            "--local-only",
+            help="Also show sources whose terms forbid passing their content on: a page in results/local_only.",
+        ),
     ] = False,
 ) -> None:
     """Write a page on which a person prefers one of two blinded top-3 lists, again and again."""

@@ -54,12 +54,20 @@ def test_what_may_not_be_shown_is_left_out_unless_the_page_stays_here(tmp_path: 
     path = write_preference(run, "efficient", "dino", 500)
     shown = {question.task for question in key_of(path).questions}
     assert shown == {task.task for task in run.tasks.values() if "alpha" not in task.sources}
-    assert "For this machine only" not in path.read_text(encoding="utf-8")
-    path = write_preference(run, "efficient", "dino", 500, local_only=True)
-    assert {question.task for question in key_of(path).questions} == set(run.tasks)
-    text = path.read_text(encoding="utf-8")
-    assert "For this machine only" in text
+    open_page, open_key = path.read_text(encoding="utf-8"), key_of(path)
+    assert "For this machine only" not in open_page
+    local = write_preference(run, "efficient", "dino", 500, local_only=True)
+    assert {question.task for question in key_of(local).questions} == set(run.tasks)
+    text = local.read_text(encoding="utf-8")
+    assert "<title>For this machine only: which list" in text
     assert "Source alpha" in text
+    # Beside the page that may be published, which stays as it was, and outside the folder that people copy whole.
+    assert (path.read_text(encoding="utf-8"), key_of(path)) == (open_page, open_key)
+    assert local == run.layout.local_only / "preference" / "efficient_dino" / "local_only.html"
+    assert not local.is_relative_to(run.layout.report)
+    # The other way round as well.
+    write_preference(run, "efficient", "dino", 5)
+    assert local.read_text(encoding="utf-8") == text
     run = with_source(run, "beta", access="credentialed", redistribution=False, show_content=False)
     with pytest.raises(MedhebError, match="share no task whose content may be shown"):
         write_preference(run, "efficient", "dino", 5)
@@ -125,6 +133,11 @@ def test_the_commands(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "1 of 8 comparisons made" in done.output
     done = CliRunner().invoke(cli.app, ["preference-score", str(path), "--json"])
     assert json.loads(done.output)["rows"][0]["tie_share"] == 1
+    # A page for this machine only has its own key, which is found as well.
+    done = CliRunner().invoke(cli.app, ["preference", "efficient", "dino", "--queries", "9", "--local-only"])
+    assert done.output.strip() == str(run.layout.local_only / "preference" / "efficient_dino" / "local_only.html")
+    path.write_text(json.dumps(content | {"key": key_of(Path(done.output.strip())).digest}), encoding="utf-8")
+    assert "1 of 9 comparisons made" in CliRunner().invoke(cli.app, ["preference-score", str(path)]).output
     path.write_text(json.dumps(content | {"choices": {"x": "maybe"}}), encoding="utf-8")
     done = CliRunner().invoke(cli.app, ["preference-score", str(path)])
     assert done.exit_code != 0

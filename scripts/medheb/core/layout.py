@@ -121,8 +121,13 @@ class Layout:
     # report, audit
     @property
     def report(self) -> Path:
-        """Folder of the report."""
+        """Folder of the report. All of it may be passed on."""
         return self.results / "report"
+
+    @property
+    def local_only(self) -> Path:
+        """Folder of pages that must not leave this machine; outside the report's, which people copy whole."""
+        return self.results / "local_only"
 
     @property
     def audit(self) -> Path:

@@ -77,7 +77,8 @@ def write_preference(run: Run, first: str, second: str, queries: int, local_only
     """Write the page and its key into ``preference/<first>_<second>`` of the report folder; the page's path.
 
     Sources whose terms forbid showing their content are left out, unless ``local_only``: then the page says that
-    it must not leave this machine.
+    it must not leave this machine, and has another folder and another name, so that it never takes the place of one
+    that may be published.
 
     Raises:
         MedhebError: an unknown model, the same twice, or no task that both hold and that may be shown.
@@ -96,7 +97,6 @@ def write_preference(run: Run, first: str, second: str, queries: int, local_only
             "share no task whose content may be shown",
             "Evaluate both on one task of a source that may be shown, or use --local-only and keep the page here",
         )
-    folder = run.layout.report / "preference" / f"{first}_{second}"
     questions: list[Question] = []
     asked: list[Asked] = []
     for key, count in zip(shown, spread(queries, [_rows(results, first, key) for key in shown]), strict=True):
@@ -110,9 +110,20 @@ def write_preference(run: Run, first: str, second: str, queries: int, local_only
     )  # fmt: skip
     restricted = sorted({s for task in shown for s in run.tasks[task].sources if not run.datasets[s].show_content})
     page = _render([asked[place] for place in order], key_file.digest, [run.datasets[key].title for key in restricted])
-    write_json(folder / "key.json", key_file.model_dump())
-    write_text(folder / "index.html", page)
-    return folder / "index.html"
+    top = run.layout.local_only if local_only else run.layout.report
+    path = top / "preference" / f"{first}_{second}" / ("local_only.html" if local_only else "index.html")
+    write_json(path.with_name("key.json"), key_file.model_dump())
+    write_text(path, page)
+    return path
+
+
+def key_files(run: Run) -> list[Path]:
+    """The keys of all pages of this run."""
+    return [
+        path
+        for top in (run.layout.report, run.layout.local_only)
+        for path in sorted((top / "preference").glob("*/key.json"))
+    ]
 
 
 def spread(total: int, sizes: Sequence[int]) -> list[int]:

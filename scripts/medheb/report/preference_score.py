@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from medheb.core.errors import MedhebError
 from medheb.manifest.base import Strict, read_json, validate
 from medheb.manifest.load import Run
-from medheb.report.preference import SCHEMA_VERSION, Key
+from medheb.report.preference import SCHEMA_VERSION, Key, key_files
 from medheb.report.words import p_value, percent
 
 STRATA = ("all", "both right", "only first right", "only second right", "neither right")
@@ -72,10 +72,7 @@ def score_command(run: Run, path: Path, console: Console, as_json: bool) -> None
         MedhebError: no such file, or no key of this run that it belongs to.
     """
     choices = validate(Choices, read_json(path, "Save it again from the page"), path)
-    keys = [
-        validate(Key, read_json(file, "Write the page again"), file)
-        for file in sorted((run.layout.report / "preference").glob("*/key.json"))
-    ]
+    keys = [validate(Key, read_json(file, "Write the page again"), file) for file in key_files(run)]
     key = next((key for key in keys if key.digest == choices.key), None)
     if key is None:
         raise MedhebError(path, "belongs to no preference page of this run", "Name the run's --config, or its own file")
