@@ -113,7 +113,11 @@ def build(
         Literal["release", "corrected"] | None, typer.Option(help="release: as published. With --source.")
     ] = None,
     projector: Annotated[
-        Literal["release", "cone", "deepdrr"] | None, typer.Option(help="For X-rays from CT. With --source.")
+        Literal["release", "cone", "deepdrr"] | None,
+        typer.Option(
+            help="For X-rays from CT. With --source. deepdrr: the variable MEDHEB_DEEPDRR_PYTHON names the python of "
+            "its environment (docs/drr.md)."
+        ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     shard: Annotated[str | None, typer.Option(help="NUMBER/COUNT: only a part; the workflow calls this.")] = None,

@@ -140,6 +140,22 @@ def test_a_volume_that_does_not_say_how_it_lies(tmp_path: Path) -> None:
     assert "1 of 3 volumes have a header without usable orientation" in release.notes
 
 
+@pytest.mark.parametrize(
+    ("value", "fault"), [(0, "holds no voxel other than 0"), (-1000, "holds one value in all voxels other than 0")]
+)
+def test_a_volume_of_one_value(tmp_path: Path, value: int, fault: str) -> None:
+    lay(tmp_path / "in")
+    put(tmp_path / "in" / "MMDental" / "7" / "7.nii.gz", np.full((8, 8, 8), value, np.int16))
+    inventory = built("mmdental", tmp_path / "in", tmp_path / "c")
+    assert cases(inventory) == {"101"}
+    assert any(f"7.nii.gz: {fault}. Check the file" in text for text in faults(inventory))
+    release = built("mmdental", tmp_path / "in", tmp_path / "r", "release")
+    assert cases(release) == {"101", "7"}
+    assert [remark.done for remark in release.remarks if remark.oddity == fault] == [
+        "Its planes are black, as published"
+    ]
+
+
 def test_short_axes_repeat_planes_and_say_so(tmp_path: Path) -> None:
     put(tmp_path / "MMDental" / "5" / "5.nii.gz", scan(4, (24, 22, 6)))
     inventory = built("mmdental", tmp_path, tmp_path / "out")

@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,7 +106,50 @@ def test_a_scan_of_air_is_kept_as_published_and_refused_else(ct: Path) -> None:
     make.save(scan(ct), np.full((8, 8, 4), -1024, np.int16))
     published = built(ct, "release")
     assert not faults(published)
-    assert any("is not in HU: 0.0% of its voxels look like soft tissue" in text for text in faults(built(ct)))
+    assert any(f"{BAD}_1.nii.gz: holds the one value -1024 everywhere. Give a CT" in text for text in faults(built(ct)))
+    make.save(scan(ct), np.where(make.chest(4) > 0, -1010, -1000).astype(np.int16))
+    assert any(f"{BAD}_1.nii.gz: shows air alone: 100.0% of its voxels" in text for text in faults(built(ct)))
+
+
+def state_size(path: Path, size: float, matrix: bool) -> None:
+    """Write a voxel size into the header, with or without an orientation matrix beside it."""
+    make.save(path, make.chest(64))
+    content = bytearray(gzip.decompress(path.read_bytes()))
+    content[80:84] = struct.pack("<f", size)
+    if not matrix:
+        content[254:256] = struct.pack("<h", 0)  # sform_code; qform_code stays
+        content[252:254] = struct.pack("<h", 1)
+    path.write_bytes(gzip.compress(bytes(content)))
+
+
+@pytest.mark.parametrize("size", [0.0, float("nan"), float("inf")])
+@pytest.mark.parametrize("matrix", [True, False])
+@pytest.mark.parametrize(
+    ("protocol", "projector"), [("release", "release"), ("corrected", "release"), ("corrected", "cone")]
+)
+def test_a_voxel_size_that_is_none(ct: Path, size: float, matrix: bool, protocol: str, projector: str) -> None:
+    """It costs the X-ray alone, by name; where the matrix gives another, cone needs no other."""
+    state_size(scan(ct), size, matrix)
+    inventory = make.build("ct_rate", ct, ct.parent / "out", protocol, projector)  # type: ignore[arg-type]
+    case = [file for file in inventory.files if file.facts.get("case") == BAD]
+    texts = [text for text in faults(inventory) if BAD in text]
+    if (projector, matrix) == ("cone", True) or (protocol, size) == ("release", 0):
+        assert (len(case), texts) == (65, [])
+    else:
+        assert len(case) == 64, "the slices are whole"
+        (text,) = texts
+        words = f"says that its voxels are {size:g} x 1 x 2 mm large. Get a copy with a whole header"
+        assert f"{BAD}_1.nii.gz: {words}" in text
+    odd = [remark.oddity for remark in inventory.remarks if BAD in remark.where]
+    words = f"says that its voxels are {size:g} x 1 x 2 mm large"
+    assert odd.count(words) == (0 if matrix else 1) + ((protocol, size) == ("release", 0))
+
+
+def test_a_voxel_size_that_asks_for_an_endless_xray(ct: Path) -> None:
+    state_size(scan(ct), 1e-6, True)
+    inventory = make.build("ct_rate", ct, ct.parent / "out")
+    (text,) = [text for text in faults(inventory) if BAD in text]
+    assert re.search(rf"{BAD}_1\.nii\.gz: asks for an X-ray of 32 x 1\d+ pixels: its voxels are 1e-06 x 2 mm", text)
 
 
 def test_unreadable_permissions(ct: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,9 +127,13 @@ def test_what_release_builds_and_corrected_refuses_is_listed(tmp_path: Path) -> 
     ]
     make.ct_rate(tmp_path / "ct")
     make.save(scan(tmp_path / "ct"), np.full((32, 28, 70), -1000, np.int16))
+    make.save(scan(tmp_path / "ct", "valid_1_a"), make.chest(70) // 500)
     published = make.build("ct_rate", tmp_path / "ct", tmp_path / "out")
-    (remark,) = remarks_of(published, "valid_1_b_1.nii.gz")
-    assert re.match(r"is not in HU: 0\.0% of its voxels look like soft tissue.*\. It is built as published", remark)
+    assert remarks_of(published, "valid_1_b_1.nii.gz") == [
+        "holds the one value -1000 everywhere. It is built as published"
+    ]
+    (remark,) = remarks_of(published, "valid_1_a_1.nii.gz")
+    assert re.match(r"is not in HU: 0\.0% of its voxels look like air.*\. It is built as published", remark)
 
 
 def test_masks_beside_volumes_are_listed_and_never_read(tmp_path: Path) -> None:

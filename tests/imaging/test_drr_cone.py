@@ -309,7 +309,9 @@ def ct(hu: np.ndarray, affine: np.ndarray | None = None) -> Volume:
         (lambda hu: hu + 1024, "not in HU: .*look like air"),  # the stored values, never rescaled
         (lambda hu: hu - 1024, "not in HU: .*look like"),  # rescaled twice
         (lambda hu: (hu + 1024) / 4095, "not in HU: .*look like air"),
-        (lambda hu: np.full_like(hu, -1000), "not in HU: .*look like soft tissue"),
+        (lambda hu: np.full_like(hu, -1000), r"holds the one value -1000 everywhere\. Give a CT of a body"),
+        (lambda hu: np.full_like(hu, 40), "holds the one value 40 everywhere"),
+        (lambda hu: np.where(hu == 900, -990, -1000), r"shows air alone: 100\.0% of its voxels lie between -1100"),
         (lambda hu: np.where(hu == 900, np.nan, hu.astype(np.float32)), "not numbers"),
         (lambda hu: np.where(hu == 900, np.inf, hu.astype(np.float32)), "not numbers"),
         (lambda hu: hu[:, :, 0], "has the shape"),

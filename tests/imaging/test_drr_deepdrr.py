@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import ndimage
+from typer.main import get_command
 from typer.testing import CliRunner
 
+from medheb import cli
 from medheb.core.errors import BlockedError, MedhebError
 from medheb.imaging.drr import deepdrr_process, deepdrr_runner, parity
 from medheb.imaging.drr.app import drr_app
@@ -233,10 +235,27 @@ def test_no_interpreter() -> None:
     assert isinstance(caught.value, BlockedError)
 
 
+@pytest.mark.parametrize("stage", ["machine", "environment"])
+def test_refusals_name_the_variable_and_the_setting(stage: str) -> None:
+    error = DeepdrrError("X-ray projector deepdrr", stage, "why")
+    assert "MEDHEB_DEEPDRR_PYTHON (in a run also the setting drr.python)" in error.remedy
+
+
+def test_help_of_build_names_the_variable() -> None:
+    """The text as it is written: a terminal breaks it anywhere."""
+    option = next(option for option in get_command(cli.app).commands["build"].params if option.name == "projector")
+    assert "MEDHEB_DEEPDRR_PYTHON" in option.help
+
+
 def test_process_that_dies_and_one_that_says_why(tmp_path: Path) -> None:
     with pytest.raises(DeepdrrError, match=r"ended with code 7 \(boom\)") as caught:
         selftest(scripted(tmp_path, "print('boom', file=sys.stderr); sys.exit(7)"))
     assert caught.value.stage == "projection"
+    with pytest.raises(
+        DeepdrrError, match=r"is no python of DeepDRR's environment \(ModuleNot.*DEEPDRR_PYTHON"
+    ) as caught:
+        selftest(scripted(tmp_path, "import no_such_module"))
+    assert caught.value.stage == "environment"
     answer = {"ok": False, "stage": "environment", "reason": "nvcc is missing"}
     with pytest.raises(DeepdrrError, match="nvcc is missing") as caught:
         selftest(scripted(tmp_path, f"(folder / 'result.json').write_text({json.dumps(answer)!r})"))

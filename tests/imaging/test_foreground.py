@@ -149,16 +149,16 @@ def test_range_widened_at_its_upper_end() -> None:
     volume[:] = np.arange(-5, 6)
     foreground = foreground_of(planes(volume), nonzero)
     assert foreground.size == 1000
-    assert widened_range(foreground, 0, 100, 1.2) == (-5, -5 + 10 * 1.2)
+    assert widened_range(foreground, foreground.grey_range(0, 100), 1.2) == (-5, -5 + 10 * 1.2)
     flat = foreground_of(planes(np.full((3, 3, 3), 7.0)), nonzero)
-    assert widened_range(flat, 0.5, 99.5, 1.2) == (7, 7 + 1.2)
+    assert widened_range(flat, flat.grey_range(0.5, 99.5), 1.2) == (7, 7 + 1.2)
     empty = foreground_of(planes(np.zeros((3, 3, 3))), nonzero)
-    assert widened_range(empty, 0.5, 99.5, 1.2) == (0, 1.2)
+    assert widened_range(empty, empty.grey_range(0.5, 99.5), 1.2) == (0, 1.2)
 
 
 def test_widened_in_float64_as_published() -> None:
     foreground = foreground_of(planes(np.arange(4, 195, dtype=np.uint8)[:, None, None]), nonzero)
-    low, high = widened_range(foreground, 0, 100, 1.2)
+    low, high = widened_range(foreground, foreground.grey_range(0, 100), 1.2)
     assert (low, high) == (4, 232)
     # 76 of 228 is a third: 85 exactly. With an end of 232.00002, as float32 arithmetic gives it, it is cut to 84.
     assert unit_to_uint8(np.array([[80]]), low, high) == 85

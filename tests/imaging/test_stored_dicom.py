@@ -106,3 +106,35 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(pydicom, "dcmread", refuse)
     with pytest.raises(MedhebError, match=r"image_1: may not be read by this user\. Give read permission"):
         open_dicom_series(tmp_path / "series")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fault"),
+    [
+        ("PixelSpacing", [0, 1], "image_1: says that its pixels are 0 x 1 mm large"),
+        ("PixelSpacing", ["inf", 1], "image_1: does not give 2 finite numbers as PixelSpacing"),
+        ("PixelSpacing", [1], "image_1: does not give 2 finite numbers as PixelSpacing"),
+        ("ImagePositionPatient", [0, 0, "nan"], "image_1: does not give 3 finite numbers as ImagePositionPatient"),
+        ("ImageOrientationPatient", ["nan"] * 6, "image_1: does not give 6 finite numbers as ImageOrientationPatient"),
+        ("ImageOrientationPatient", [1, 0, 0, 1, 0, 0], "s: has all its images at one place, or a damaged Image"),
+        ("ImagePositionPatient", [0, 0, 0], "s: has all its images at one place"),
+        ("RescaleSlope", 0, "image_1: gives 0 as RescaleSlope, which leaves one value"),
+        ("RescaleSlope", "nan", "image_1: does not give 1 finite number as RescaleSlope"),
+        ("RescaleIntercept", "inf", "image_1: does not give 1 finite number as RescaleIntercept"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Invalid value for VR DS")
+def test_numbers_that_are_none_are_named(tmp_path: Path, name: str, value: object, fault: str) -> None:
+    (tmp_path / "s").mkdir()
+    for index in (1, 2, 3):
+        save_dicom_slice(tmp_path / "s" / f"image_{index}", np.zeros((3, 5)), (0, 0, index), **{name: value})
+    with pytest.raises(MedhebError, match=rf"{fault}.*Delete the folder and fetch the source again"):
+        open_dicom_series(tmp_path / "s")
+
+
+def test_numbers_that_cannot_be_decoded_are_named(tmp_path: Path) -> None:
+    save_series(tmp_path / "s")
+    path = tmp_path / "s" / "image_1"
+    path.write_bytes(path.read_bytes().replace(b"DS\x08\x002.0\\1.0 ", b"DS\x08\x00two\\one "))
+    with pytest.raises(MedhebError, match="image_1: does not give 2 finite numbers as PixelSpacing"):
+        open_dicom_series(tmp_path / "s")

@@ -132,6 +132,19 @@ def test_a_damaged_affine_stops_orientation_but_not_slices(tmp_path: Path, field
         volume.canonical()
 
 
+@pytest.mark.parametrize("size", [0, np.nan, np.inf])
+def test_a_stated_voxel_size_is_handed_on_as_it_stands(tmp_path: Path, size: float) -> None:
+    """nibabel makes 1 mm of 0; an orientation matrix of its own is not touched by it, one that is made of it is."""
+    pixdim = [1, 2, 2, size, 1, 1, 1, 1]
+    volume = open_nifti(damaged(tmp_path, pixdim=pixdim))
+    assert np.array_equal(volume.spacing, (2, 2, size), equal_nan=True)
+    assert volume.canonical().spacing == (2, 2, 3)
+    volume = open_nifti(damaged(tmp_path, pixdim=pixdim, sform_code=0, qform_code=1))
+    assert volume.affine is None
+    with pytest.raises(MedhebError, match=rf"a.nii: says that its voxels are 2 x 2 x {size:g} mm large\. Get an"):
+        volume.canonical()
+
+
 def test_a_file_without_orientation_says_so(tmp_path: Path) -> None:
     volume = open_nifti(damaged(tmp_path, sform_code=0, qform_code=0))
     assert volume.axis_codes is None

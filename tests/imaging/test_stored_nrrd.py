@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from medheb.core.errors import MedhebError
+from medheb.imaging.axial import affine_of
 from medheb.imaging.nrrd import open_nrrd
 
 ARRAY = np.arange(24, dtype=np.int16).reshape((2, 3, 4), order="F")
@@ -79,6 +80,18 @@ def test_a_file_without_space_says_nothing_of_orientation(tmp_path: Path) -> Non
     assert np.array_equal(volume.array(), ARRAY)
     with pytest.raises(MedhebError, match=r"a.nrrd: does not say how it is oriented"):
         volume.canonical()
+
+
+def test_a_voxel_size_that_is_none(tmp_path: Path) -> None:
+    bare = {"space": "", "space_directions": "", "space_origin": ""}
+    volume = open_nrrd(save(tmp_path / "a.nrrd", space_directions="(1,0,0) (0,2,0) (0,0,0)"))
+    with pytest.raises(MedhebError, match=r"a\.nrrd: says that its voxels are 1 x 2 x 0 mm large\. Get an undamaged"):
+        volume.canonical()
+    unknown = open_nrrd(save(tmp_path / "b.nrrd", spacings="1 2 NaN", **bare))
+    assert np.array_equal(unknown.spacing, (1, 2, np.nan), equal_nan=True), "ITK makes 1 mm of it"
+    with pytest.raises(MedhebError, match=r"b\.nrrd: says that its voxels are 1 x 2 x nan mm large\. Get a copy"):
+        affine_of(unknown, "LPS")
+    assert "c.nrrd: has an unreadable NRRD header" in refusal(save(tmp_path / "c.nrrd", spacings="1 2 0", **bare))
 
 
 def refusal(path: Path, **caps: int) -> str:

@@ -36,6 +36,7 @@ from medheb.imaging.drr.release import ReleaseProjection
 from medheb.imaging.drr.xray import Xray, XraySettings, project, release_sidecar
 from medheb.imaging.gathered import GatheredVolume
 from medheb.imaging.stored import StoredVolume
+from medheb.imaging.volume import size_fault
 from medheb.manifest.base import RelativePath, Strict
 
 VOLUME = "VolumeName"
@@ -191,6 +192,8 @@ def build(source: Source, unit: Unit, out: Output) -> None:
         "chest": chest,
         **facts_of(slices, path, 4),
     }
+    if source.release and source.projector == "release" and 0 in volume.spacing:
+        out.remark(volume.where, str(size_fault(volume.spacing)), "Its X-ray takes 0 for 1 mm, as published")
     projection: tuple[Each, Callable[[], Xray]] | MedhebError
     try:
         projection = _projection(source, volume, options)
@@ -213,7 +216,9 @@ def _projection(source: Source, volume: StoredVolume, options: Options) -> tuple
     """
     if source.projector == "release" and (source.release or volume.axis_codes in {"LPS", None}):
         x, y, z = volume.shape
-        published = ReleaseProjection((x, y, z), volume.spacing, volume.where)
+        # nibabel, by which the published script reads the header, makes 1 mm of 0.
+        zooms = tuple(1.0 if source.release and length == 0 else length for length in volume.spacing)
+        published = ReleaseProjection((x, y, z), (zooms[0], zooms[1], zooms[2]), volume.where)
         return published.add, lambda: Xray(published.picture(), release_sidecar())
     gathered = GatheredVolume(volume, options.assumed_axes)
     settings = XraySettings(Geometry(view=options.view), deepdrr_python=source.deepdrr_python)

@@ -155,7 +155,13 @@ def _write_planes(source: Source, case: str, path: Path, out: Output) -> None:
     indices = {axis: middle_indices(lengths[axis], PLANES) for axis in VIEWS.values()}
     foreground = Foreground(nonzero)
     planes = body_planes(volume, turn, indices, foreground.add)
-    low, high = widened_range(foreground, LOWER, UPPER, WIDER)
+    grey = foreground.grey_range(LOWER, UPPER)
+    if grey is None:
+        fault = "holds one value in all voxels other than 0" if foreground.size else "holds no voxel other than 0"
+        if not source.release:
+            raise MedhebError(path, fault, "Check the file; a scan has more than one value")
+        out.remark(str(path), fault, "Its planes are black, as published")
+    low, high = widened_range(foreground, grey, WIDER)
     facts: dict[str, Fact] = {
         "kind": "slice",
         "case": case,

@@ -124,7 +124,7 @@ def remark_odd(out: Output, slices: AxialSlices) -> None:
         "Its slices are cut as stored" if as_stored else "Its axes are taken to be those of the source's other volumes"
     )
     if volume.affine is None:
-        out.remark(volume.where, "has a damaged orientation matrix", how)
+        out.remark(volume.where, volume.damage, how)
     elif not volume.oriented:
         out.remark(volume.where, "does not say how it lies", how)
     elif is_sheared(volume.affine):

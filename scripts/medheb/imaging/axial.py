@@ -10,7 +10,7 @@ import numpy as np
 
 from medheb.core.errors import MedhebError
 from medheb.imaging.stored import StoredVolume
-from medheb.imaging.volume import Affine, Array
+from medheb.imaging.volume import Affine, Array, size_fault
 
 DISPLAY = "LPS"
 RIGHT_ANGLE_COSINE = 1e-3
@@ -76,7 +76,7 @@ class AxialSlices:
         if displayed:
             codes = volume.axis_codes or assumed
             if codes is None:
-                fault = "has a damaged orientation matrix" if volume.affine is None else "does not say how it lies"
+                fault = volume.damage if volume.affine is None else "does not say how it lies"
                 raise MedhebError(volume.where, fault, "Get an undamaged copy, or build it as published, as stored")
             orientations = nibabel.orientations
             axes = orientations.ornt_transform(orientations.axcodes2ornt(codes), orientations.axcodes2ornt(DISPLAY))
@@ -152,8 +152,8 @@ def affine_of(volume: StoredVolume, assumed: str | None) -> tuple[Affine, str]:
         raise MedhebError(
             volume.where, "does not say how it is oriented", "Get a copy with a whole header, or name the axes"
         )
-    if not all(np.isfinite(length) and length > 0 for length in volume.spacing):
-        raise MedhebError(volume.where, "does not say how large its voxels are", "Get a copy with a whole header")
+    if fault := size_fault(volume.spacing):
+        raise MedhebError(volume.where, fault, "Get a copy with a whole header")
     axes = nibabel.orientations.axcodes2ornt(assumed)
     affine = np.zeros((4, 4))
     affine[3, 3] = 1

@@ -39,8 +39,28 @@ class _Slice:
     highest: int
 
 
-def _numbers(values: Any) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
+def _stated(header: pydicom.Dataset, name: str) -> bool:
+    element = header.get_item(name)
+    return element is not None and element.value not in (None, b"", "")
+
+
+def _numbers(
+    header: pydicom.Dataset, path: Path, name: str, count: int, default: float | None = None
+) -> tuple[float, ...]:
+    """The finite numbers of an element.
+
+    Raises:
+        MedhebError: something else, or another number of them.
+    """
+    try:
+        stated = header.get(name, default)
+        values = [stated] if count == 1 else stated
+        numbers = tuple(float(value) for value in values)
+    except READ_ERRORS:
+        numbers = ()
+    if len(numbers) != count or not np.isfinite(numbers).all():
+        raise MedhebError(path, f"does not give {count} finite number{'s' * (count > 1)} as {name}", GET_AGAIN)
+    return numbers
 
 
 def _read_header(path: Path) -> _Slice:
@@ -51,7 +71,15 @@ def _read_header(path: Path) -> _Slice:
         raise MedhebError(path, "may not be read by this user", "Give read permission on the file") from error
     except READ_ERRORS as error:
         raise MedhebError(path, "is not a DICOM file", "Keep only the files of one series in the folder") from error
-    missing = [name for name in NEEDED if header.get(name) is None]
+    try:
+        with quiet():  # values are decoded when they are asked for
+            return _slice_of(header, path)
+    except READ_ERRORS as error:
+        raise MedhebError(path, "has a damaged header", GET_AGAIN) from error
+
+
+def _slice_of(header: pydicom.Dataset, path: Path) -> _Slice:
+    missing = [name for name in NEEDED if not _stated(header, name)]
     if missing:
         raise MedhebError(path, f"lacks {missing[0]}", "Give a series of axial images with positions")
     syntax = header.file_meta.TransferSyntaxUID
@@ -65,16 +93,22 @@ def _read_header(path: Path) -> _Slice:
         )
     bits = int(header.get("BitsStored", header.BitsAllocated))
     signed = int(header.get("PixelRepresentation", 0)) == 1
+    spacing = _numbers(header, path, "PixelSpacing", 2)
+    if min(spacing) <= 0:
+        raise MedhebError(path, f"says that its pixels are {spacing[0]:g} x {spacing[1]:g} mm large", GET_AGAIN)
+    slope = _numbers(header, path, "RescaleSlope", 1, default=1)[0]
+    if slope == 0:
+        raise MedhebError(path, "gives 0 as RescaleSlope, which leaves one value", GET_AGAIN)
     return _Slice(
         path=path,
         series=str(header.get("SeriesInstanceUID", "")),
         rows=int(header.Rows),
         columns=int(header.Columns),
-        spacing=_numbers(header.PixelSpacing),
-        orientation=_numbers(header.ImageOrientationPatient),
-        position=_numbers(header.ImagePositionPatient),
-        slope=float(header.get("RescaleSlope", 1)),
-        intercept=float(header.get("RescaleIntercept", 0)),
+        spacing=spacing,
+        orientation=_numbers(header, path, "ImageOrientationPatient", 6),
+        position=_numbers(header, path, "ImagePositionPatient", 3),
+        slope=slope,
+        intercept=_numbers(header, path, "RescaleIntercept", 1, default=0)[0],
         lowest=-(1 << (bits - 1)) if signed else 0,
         highest=(1 << (bits - 1)) - 1 if signed else (1 << bits) - 1,
     )
@@ -110,6 +144,8 @@ def _affine(slices: list[_Slice], distances: list[float]) -> Affine:
 def _check_even(slices: list[_Slice], distances: list[float], folder: Path) -> None:
     gaps = np.diff(distances)
     usual = float(np.median(gaps))
+    if distances[-1] - distances[0] < POSITION_TOLERANCE_MM:
+        raise MedhebError(folder, "has all its images at one place, or a damaged ImageOrientationPatient", GET_AGAIN)
     for position, gap in enumerate(gaps):
         if abs(gap - usual) > POSITION_TOLERANCE_MM:
             name = slices[position].path.name

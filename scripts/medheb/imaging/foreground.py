@@ -132,13 +132,12 @@ def foreground_of(planes: Iterable[Array], keep: Keep = positive) -> Foreground:
     return foreground
 
 
-def widened_range(foreground: Foreground, lower: float, upper: float, factor: float) -> tuple[float, float]:
-    """Range between two percentiles with its upper end moved out by ``factor``; never empty.
+def widened_range(foreground: Foreground, grey: GreyRange | None, factor: float) -> tuple[float, float]:
+    """The foreground's grey range with its upper end moved out by ``factor``; never empty.
 
     Without a range of values the upper end is the lower one plus 1, before it is moved. It is moved in float64, as
     published: in float32 an end of 232 can become 232.00002, and voxels that are 85 after scaling become 84.
     """
-    grey = foreground.grey_range(lower, upper)
     if grey:
         low, high = float(grey.low), float(grey.high)
     else:

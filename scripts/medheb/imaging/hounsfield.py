@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,7 +16,7 @@ MIN_SHARE = 0.01
 # A grid of some 256 x 256 voxels tells the shares of a slice well enough.
 SAMPLED_SIDE = 256
 LOWEST, HIGHEST = -32768, 32767
-REMEDY = "Give a CT with its rescale slope and intercept applied exactly once"
+REMEDY = "Give a CT of a body, with its rescale slope and intercept applied exactly once"
 
 
 class HounsfieldCheck:
@@ -24,13 +25,19 @@ class HounsfieldCheck:
     def __init__(self) -> None:
         self._counts = np.zeros(HIGHEST - LOWEST + 1, dtype=np.int64)
         self._slices = 0
+        self._lowest, self._highest = math.inf, -math.inf
 
     def add(self, plane: Array) -> None:
         """Count one slice."""
         self._slices += 1
         values = plane[tuple(slice(None, None, max(1, side // SAMPLED_SIDE)) for side in plane.shape)].ravel()
         if values.dtype.kind == "f":
-            values = np.rint(values[np.isfinite(values)])
+            values = values[np.isfinite(values)]
+        if values.size:
+            self._lowest = min(self._lowest, float(values.min()))
+            self._highest = max(self._highest, float(values.max()))
+        if values.dtype.kind == "f":
+            values = np.rint(values)
         places = np.clip(values, LOWEST, HIGHEST).astype(np.intp) - LOWEST
         self._counts += np.bincount(places, minlength=self._counts.size)
 
@@ -52,7 +59,11 @@ class HounsfieldCheck:
             raise ValueError("no slice was added")
         if not self._counts.any():
             return "holds no voxel that is a number"
+        if self._lowest == self._highest:
+            return f"holds the one value {self._lowest:g} everywhere"
         air, tissue = self._share(AIR_HU), self._share(TISSUE_HU)
+        if air > 1 - MIN_SHARE:
+            return f"shows air alone: {air:.1%} of its voxels lie between {AIR_HU[0]} and {AIR_HU[1]} HU"
         for share, kind, cause in ((air, "air", "was never applied"), (tissue, "soft tissue", "was applied twice")):
             if share < MIN_SHARE:
                 return f"is not in HU: {share:.1%} of its voxels look like {kind}, as if the intercept {cause}"

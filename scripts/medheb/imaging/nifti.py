@@ -24,6 +24,7 @@ from medheb.imaging.streams import (
     is_gzip,
     open_bytes,
     read_blocks,
+    take,
 )
 from medheb.imaging.volume import MAX_VOLUME_BYTES, Array, Volume, check_declared
 
@@ -73,6 +74,13 @@ def _planes(
         yield scaled.astype(kept, copy=False).T
 
 
+def _stated_sizes(path: Path, header: Any, packed: bool) -> tuple[float, ...]:
+    """Voxel sizes as they stand in the file, without sign: nibabel reads a 0 as 1 mm, and only logs it."""
+    with open_bytes(path, packed) as stream:
+        raw = type(header)(take(stream, header.sizeof_hdr), check=False)
+    return tuple(abs(float(length)) for length in raw.get_zooms()[:3])
+
+
 def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool = False) -> StoredVolume:
     """Read and check the header of a three-dimensional NIfTI file.
 
@@ -97,7 +105,9 @@ def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool
     packed = is_gzip(path)
     check_room(path, check_declared(str(path), shape, stored, max_bytes), packed)
     scale = (float(image.dataobj.slope), float(image.dataobj.inter))
-    x, y, z = (float(length) for length in header.get_zooms()[:3])
+    x, y, z = _stated_sizes(path, header, packed)
+    # Without a matrix of its own the file's orientation is made of these sizes.
+    invented = 0 in (x, y, z) and header["qform_code"] > 0 and header["sform_code"] == 0
     return StoredVolume(
         where=str(path),
         shape=(shape[0], shape[1], shape[2]),
@@ -105,7 +115,7 @@ def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool
         axis=2,
         read=partial(_planes, path, int(image.dataobj.offset), shape, stored, scale, packed),
         spacing=(x, y, z),
-        affine=usable(image.affine),
+        affine=None if invented else usable(image.affine),
         oriented=bool(header["qform_code"] > 0 or header["sform_code"] > 0),
     )
 

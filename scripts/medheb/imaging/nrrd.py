@@ -6,6 +6,7 @@ SimpleITK.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -94,15 +95,28 @@ class _Data:
         return stream
 
 
-def _data_of(path: Path) -> _Data | None:
-    """Place of the voxels, ``None`` where SimpleITK has to find them."""
-    with path.open("rb") as stream:
-        header, end, _ = stream.read(HEADER_BYTES).partition(b"\n\n")
-    fields = {
+def _fields(header: bytes) -> dict[str, str]:
+    """Names without blanks and values of a header's fields, in lower case."""
+    return {
         key.strip().lower().replace(" ", ""): value.strip().lower()
         for key, found, value in (line.partition(": ") for line in header.decode("latin-1").split("\n"))
         if found
     }
+
+
+def _stated_sizes(path: Path, sizes: Sequence[float]) -> tuple[float, ...]:
+    """``sizes`` as ITK gives them, but NaN where the file says so: ITK makes 1 mm of an unknown size."""
+    with path.open("rb") as stream:
+        stated = _fields(stream.read(HEADER_BYTES).partition(b"\n\n")[0]).get("spacings", "").split()
+    unknown = [word == "nan" for word in stated] or [False] * len(sizes)
+    return tuple(math.nan if missing else float(size) for size, missing in zip(sizes, unknown, strict=True))
+
+
+def _data_of(path: Path) -> _Data | None:
+    """Place of the voxels, ``None`` where SimpleITK has to find them."""
+    with path.open("rb") as stream:
+        header, end, _ = stream.read(HEADER_BYTES).partition(b"\n\n")
+    fields = _fields(header)
     encoding, order = fields.get("encoding", ""), fields.get("endian", "little")
     skips = {fields.get(name, "0") for name in ("lineskip", "byteskip")}
     if not end or b"\r" in header or encoding not in PLAIN_ENCODINGS or skips != {"0"} or order not in ORDERS:
@@ -155,7 +169,7 @@ def open_nrrd(path: Path, max_bytes: int = MAX_VOLUME_BYTES) -> StoredVolume:
         raise MedhebError(path, f"holds voxels of the kind {kind}", "Give a volume with one real number per voxel")
     stored = np.dtype(DTYPES[kind])
     check_room(path, check_declared(str(path), shape, stored, max_bytes), packed=True)
-    x, y, z = (float(length) for length in reader.GetSpacing())
+    x, y, z = _stated_sizes(path, reader.GetSpacing())
     kept = kept_dtype(stored)
     return StoredVolume(
         where=str(path),

@@ -47,7 +47,7 @@ def turn_of(volume: StoredVolume, accept_assumed: bool = False) -> Turn:
         MedhebError: no usable orientation.
     """
     if volume.affine is None or not (volume.oriented or accept_assumed):
-        fault = "has a damaged orientation matrix" if volume.affine is None else "does not say how it is oriented"
+        fault = volume.damage if volume.affine is None else "does not say how it is oriented"
         raise MedhebError(volume.where, fault, "Get an undamaged copy; without orientation no plane has a name")
     order = nibabel.orientations.io_orientation(volume.affine)
     axes = [int(axis) for axis in order[:, 0]]

@@ -14,7 +14,7 @@ import nibabel
 import numpy as np
 
 from medheb.core.errors import MedhebError
-from medheb.imaging.volume import Affine, Array, Volume, canonical
+from medheb.imaging.volume import Affine, Array, Volume, canonical, size_fault
 
 # Reads the slices with the given numbers, which increase, and nothing else.
 SliceReader = Callable[[Sequence[int]], Iterator[Array]]
@@ -82,7 +82,7 @@ class StoredVolume(StoredSlices):
 
     Args:
         shape: (I, J, K) as stored; slice k is (I, J).
-        spacing: voxel size in mm along the array's axes, as the header gives it.
+        spacing: voxel size in mm along the array's axes, as the header gives it, 0 and NaN included.
         affine: 4 x 4, voxel index to millimetres in RAS space; ``None`` where the header's is damaged.
         oriented: whether the file itself states the affine; ``False`` where the reader had to assume one.
     """
@@ -91,6 +91,11 @@ class StoredVolume(StoredSlices):
     spacing: tuple[float, float, float]
     affine: Affine | None
     oriented: bool = True
+
+    @property
+    def damage(self) -> str:
+        """Why there is no affine, in words."""
+        return size_fault(self.spacing) or "has a damaged orientation matrix"
 
     @property
     def axis_codes(self) -> str | None:
@@ -109,7 +114,7 @@ class StoredVolume(StoredSlices):
             MedhebError: no usable orientation, or voxels that cannot be read.
         """
         if self.affine is None or not (self.oriented or accept_assumed):
-            fault = "has a damaged orientation matrix" if self.affine is None else "does not say how it is oriented"
+            fault = self.damage if self.affine is None else "does not say how it is oriented"
             raise MedhebError(
                 self.where, fault, "Get an undamaged copy, or use it only where orientation is not needed"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,6 +46,13 @@ class Volume:
         """Number of voxels along x, y, z."""
         x, y, z = self.array.shape
         return x, y, z
+
+
+def size_fault(spacing: Sequence[float]) -> str | None:
+    """What is wrong with the voxel size that a header states, ``None`` if it is one."""
+    if all(math.isfinite(length) and length > 0 for length in spacing):
+        return None
+    return f"says that its voxels are {' x '.join(f'{length:g}' for length in spacing)} mm large"
 
 
 def canonical(array: Array, affine: Affine, where: str) -> Volume:

@@ -36,9 +36,11 @@ class DeepdrrError(BlockedError):
 
     def __init__(self, where: str, stage: str, reason: str) -> None:
         self.stage = stage
+        named = f"{PYTHON_VARIABLE} (in a run also the setting drr.python)"
         remedies = {
-            "machine": "Run this on a machine with a CUDA device, or choose the projector cone",
-            "environment": f"Install envs/deepdrr.txt in its own environment and set {PYTHON_VARIABLE} to its python",
+            "machine": f"Run this on a machine with a CUDA device, with DeepDRR's environment named by {named}, "
+            "or choose the projector cone",
+            "environment": f"Install envs/deepdrr.txt in its own environment and name its python by {named}",
             "projection": "See docs/drr.md, or choose the projector cone",
         }
         super().__init__(where, reason, remedies.get(stage, remedies["projection"]))
@@ -129,6 +131,8 @@ def _run(python: str, folder: Path, where: str) -> dict[str, Any]:
     answer = folder / "result.json"
     if not answer.is_file():
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        if last.startswith(("ModuleNotFoundError", "ImportError")):  # of NumPy, which the process itself needs
+            raise DeepdrrError(where, "environment", f"{python} is no python of DeepDRR's environment ({last})")
         raise DeepdrrError(where, "projection", f"DeepDRR's process ended with code {done.returncode} ({last})")
     result: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
     if not result.pop("ok"):

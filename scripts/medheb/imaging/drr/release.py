@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from medheb.core.errors import MedhebError
 from medheb.imaging.drr.body_mask import body_mask
-from medheb.imaging.volume import Array
+from medheb.imaging.volume import Array, size_fault
 from medheb.imaging.windows import Picture
 
 HU_RANGE = (-1000, 1200)
@@ -25,6 +25,9 @@ STRETCH_PERCENTILES = (0.5, 99.5)
 CROP_PERCENTILE = 3
 CROP_PAD = 8
 SPACING_TOLERANCE_MM = 0.01
+# Ten times what the largest real scan gives; a voxel size that is wrong by a power of ten or more asks for any number.
+MAX_PIXELS = 50_000_000
+HEADER_REMEDY = "Get a copy with a whole header"
 
 Float32 = npt.NDArray[np.float32]
 
@@ -67,9 +70,14 @@ class ReleaseProjection:
         shape: voxels along the stored axes (X, Y, Z).
         zooms: voxel size in mm along the stored axes.
         where: file named in errors.
+
+    Raises:
+        MedhebError: a voxel size that is none.
     """
 
     def __init__(self, shape: tuple[int, int, int], zooms: tuple[float, float, float], where: str = "volume") -> None:
+        if fault := size_fault(zooms):
+            raise MedhebError(where, fault, HEADER_REMEDY)
         self.shape, self.zooms, self.where = shape, zooms, where
         self._integrals = np.zeros((shape[2], shape[0]), dtype=np.float32)
         self._seen = np.zeros(shape[2], dtype=bool)
@@ -99,7 +107,7 @@ class ReleaseProjection:
         A volume of one value everywhere, such as air, becomes all white, as published.
 
         Raises:
-            MedhebError: voxels that are not numbers.
+            MedhebError: voxels that are not numbers, or of so unequal size that no picture of them can be held.
             ValueError: a slice is missing.
         """
         if not self._seen.all():
@@ -117,6 +125,9 @@ class ReleaseProjection:
             height, width = (
                 round(length * (mm / finest)) for length, mm in zip(picture.shape, (row_mm, column_mm), strict=True)
             )
+            if height * width > MAX_PIXELS:
+                fault = f"asks for an X-ray of {width} x {height} pixels: its voxels are {column_mm:g} x {row_mm:g} mm"
+                raise MedhebError(self.where, fault, HEADER_REMEDY)
             picture = resize(picture, height, width)
         return (_crop(picture) * np.float32(255)).astype(np.uint8)
 
