@@ -161,8 +161,30 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, weights: Path
     fit(run, "tiny")
     other = run.config.medemb.model_copy(update={"temperature": 0.5})
     changed = Run(**{**vars(run), "config": run.config.model_copy(update={"medemb": other})})
-    with pytest.raises(MedhebError, match="other settings"):
+    with pytest.raises(MedhebError, match="belongs to other settings") as caught:
         fit(changed, "tiny")
+    assert f"delete all checkpoints, `rm -r {run.layout.medemb('tiny') / 'checkpoints'}`" in caught.value.remedy
+
+
+def test_what_a_new_plan_does_to_a_finished_training(tmp_path: Path, weights: Path) -> None:
+    """As docs/training.md says: equal rows cost nothing, other rows are refused until the checkpoints are deleted."""
+    run = planned(tmp_path / "a folder", weights)
+    folder = run.layout.medemb("tiny")
+    first = fit(run, "tiny")
+    make_plan(run, "tiny", folder)
+    (folder / "training.json").unlink()  # as Snakemake does before it runs the rule again
+    assert fit(run, "tiny") == first, "nothing is trained a second time"
+    write_rows(run, {"phrase": [text_row(number) for number in range(20, 28)]})
+    make_plan(run, "tiny", folder)
+    trained = adapter_of(run)
+    with pytest.raises(MedhebError, match="belongs to other training rows, base model or batches") as caught:
+        fit(run, "tiny")
+    command = caught.value.remedy.split("`")[1]
+    assert command == f"rm -r '{folder / 'checkpoints'}'"
+    assert largest_difference(adapter_of(run), trained) == 0, "the earlier result stays"
+    subprocess.run(command, shell=True, check=True)
+    assert fit(run, "tiny").pairs == 8
+    assert largest_difference(adapter_of(run), trained) > 0
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, weights: Path) -> None:
@@ -171,8 +193,17 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, weights: Path) -> None:
     newest = Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1]
     path = newest / "optimizer.safetensors"
     path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(MedhebError, match=f"{newest.name}: is damaged"):
+    with pytest.raises(MedhebError, match=f"{newest.name}: is damaged") as caught:
         fit(run, "tiny")
+    assert f"Delete it, `rm -r {newest}`, and run the same again" in caught.value.remedy
+    for text, why in (("{", "is not JSON"), ("{}", "key 'plan' is missing"), ("[" * 100_000, "nested too deeply")):
+        (newest / "state.json").write_text(text)
+        with pytest.raises(MedhebError, match=rf"{newest.name}: is damaged \(state\.json .*{why}") as caught:
+            fit(run, "tiny")
+        assert f"`rm -r {newest}`" in caught.value.remedy
+    (run.layout.medemb("tiny") / "training.json").write_text("[]")
+    with pytest.raises(MedhebError, match=r"training\.json: is no JSON object\. Train again"):
+        merge(run, "tiny")
 
 
 def test_loss_that_is_no_number_stops_and_names_the_rows(

@@ -8,6 +8,7 @@ last good one.
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,17 +99,33 @@ class Checkpoints:
         if not found:
             return None
         path = found[-1]
-        position = validate(Position, read_json(path / STATE, self._away(path)), path / STATE)
+        try:
+            position = validate(Position, read_json(path / STATE, ""), path / STATE)
+        except MedhebError as error:
+            raise damaged(path, f"{STATE} {error.fault}") from error
         for was, now, what in (
             (position.plan, plan, "training rows, base model or batches"),
             (position.settings, settings, "settings"),
         ):
             if was != now:
-                raise MedhebError(path, f"belongs to other {what}", f"Restore them, or start anew: {self._away()}")
+                anew = f"To train anew, delete all checkpoints, `{removal(self.folder)}`, and run the same again"
+                raise MedhebError(
+                    path, f"belongs to other {what}", f"{anew}. To go on with it, restore what was changed"
+                )
         return path, position
 
-    def _away(self, path: Path | None = None) -> str:
-        return f"Delete {path or self.folder}"
+
+def removal(folder: Path) -> str:
+    """The command that deletes a folder."""
+    return f"rm -r {shlex.quote(str(folder))}"
+
+
+def damaged(path: Path, why: str) -> MedhebError:
+    """What is said of a checkpoint that cannot be used."""
+    remedy = (
+        f"Delete it, `{removal(path)}`, and run the same again: training goes on from the one before, if there is one"
+    )
+    return MedhebError(path, f"is damaged ({why})", remedy)
 
 
 def restore(path: Path, optimizer: Any) -> dict[str, torch.Tensor]:
@@ -121,10 +138,7 @@ def restore(path: Path, optimizer: Any) -> dict[str, torch.Tensor]:
         adapter: dict[str, torch.Tensor] = load_file(path / ADAPTER)
         _load_optimizer(optimizer, load_file(path / OPTIMIZER))
     except (OSError, SafetensorError, KeyError, ValueError, RuntimeError) as error:
-        reason = str(error).splitlines()[0]
-        raise MedhebError(
-            path, f"is damaged ({reason})", f"Delete {path}; training goes on from the one before"
-        ) from error
+        raise damaged(path, str(error).splitlines()[0]) from error
     return adapter
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_folder, write_text
 from medheb.manifest.base import read_json, validate
 from medheb.manifest.load import Run
@@ -37,6 +38,8 @@ def merge(run: Run, size: str) -> Path:
 
     folder = folder_of(run, size)
     training = read_json(folder / "training.json", f"Train first: `medheb train fit {size}`")
+    if not isinstance(training, dict):
+        raise MedhebError(folder / "training.json", "is no JSON object", f"Train again: `medheb train fit {size}`")
     position = validate(Position, {name: value for name, value in training.items() if name != "size"}, folder)
     model = base_model(run, size)
     base = weights_folder(model, run.layout)

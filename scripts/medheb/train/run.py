@@ -29,7 +29,7 @@ from medheb.manifest.model import Model
 from medheb.models.base import Adapter, Prepared
 from medheb.models.load import load_adapter, load_encoder
 from medheb.train.batching import steps
-from medheb.train.checkpoint import Checkpoints, Position, json_config, restore, write_adapter
+from medheb.train.checkpoint import Checkpoints, Position, damaged, json_config, restore, write_adapter
 from medheb.train.gather import gathered
 from medheb.train.loss import info_nce
 from medheb.train.plan import Batched, base_model, read_plan
@@ -151,7 +151,7 @@ def _load(training: _Training, checkpoint: Path) -> None:
     result: Any = set_peft_model_state_dict(training.network, tensors)
     lost = [*result.unexpected_keys, *(name for name in result.missing_keys if "lora_" in name)]
     if lost:
-        raise MedhebError(checkpoint, f"is of another network, the first difference is {lost[0]}", "Delete it")
+        raise damaged(checkpoint, f"it is of another network, the first difference is {lost[0]}")
 
 
 def _save(training: _Training, position: Position, checkpoints: Checkpoints) -> None:
