@@ -130,3 +130,13 @@ def test_an_old_score_is_told_by_its_version(run: Run, monkeypatch: pytest.Monke
     path.write_text(path.read_text().replace('"schema_version": 2', '"schema_version": 1'))
     with pytest.raises(MedhebError, match=r"has schema version 1\. Allowed: 2; run it again"):
         read_score(path)
+
+
+def test_a_task_file_without_a_record_is_a_failed_score(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluated(run, Numbered(run, np.eye(COUNT, dtype=np.float32)), monkeypatch)
+    path = run.layout.task_index(run.tasks[TASK].index)
+    path.write_text("[]")
+    status = evaluate_task(run, MODEL, TASK)
+    assert (status.state, status.reason) == ("failed", f"{path}: holds no record")
+    assert status.remedy == "Delete it and build the index again: snakemake index"
+    assert read_score(run.layout.score(MODEL, TASK)).status == status

@@ -71,6 +71,9 @@ def evaluate_task(run: Run, model_id: str, task_key: str) -> Status:
         if trouble.ok:
             adapter = load_adapter(run.models[model_id], run.layout)
             rendered = render_task(run, task, adapter)
+            if not rendered.records:
+                where = run.layout.task_index(task.index)
+                raise MedhebError(where, "holds no record", "Delete it and build the index again: snakemake index")
             store = Store(run.layout.store(model_id) / receipt.fingerprint)
             pools = build_pools(rendered.candidates, run.protocol.candidate_identity)
             candidates = input_vectors(store, adapter, pools.distinct)
