@@ -146,14 +146,15 @@ def affine_of(volume: StoredVolume, assumed: str | None) -> tuple[Affine, str]:
     Raises:
         MedhebError: neither is there.
     """
-    if volume.affine is not None and volume.axis_codes:
+    if volume.affine is not None and volume.axis_codes and volume.sized:
         return volume.affine, volume.axis_codes
-    if assumed is None:
+    if assumed is None and volume.sized:
         raise MedhebError(
             volume.where, "does not say how it is oriented", "Get a copy with a whole header, or name the axes"
         )
-    if fault := size_fault(volume.spacing):
-        raise MedhebError(volume.where, fault, "Get a copy with a whole header")
+    fault = size_fault(volume.spacing)
+    if fault or assumed is None:
+        raise MedhebError(volume.where, str(fault), "Get a copy with a whole header")
     axes = nibabel.orientations.axcodes2ornt(assumed)
     affine = np.zeros((4, 4))
     affine[3, 3] = 1

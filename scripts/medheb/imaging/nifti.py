@@ -106,8 +106,6 @@ def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool
     check_room(path, check_declared(str(path), shape, stored, max_bytes), packed)
     scale = (float(image.dataobj.slope), float(image.dataobj.inter))
     x, y, z = _stated_sizes(path, header, packed)
-    # Without a matrix of its own the file's orientation is made of these sizes.
-    invented = 0 in (x, y, z) and header["qform_code"] > 0 and header["sform_code"] == 0
     return StoredVolume(
         where=str(path),
         shape=(shape[0], shape[1], shape[2]),
@@ -115,8 +113,10 @@ def open_nifti(path: Path, max_bytes: int = MAX_VOLUME_BYTES, trailing_one: bool
         axis=2,
         read=partial(_planes, path, int(image.dataobj.offset), shape, stored, scale, packed),
         spacing=(x, y, z),
-        affine=None if invented else usable(image.affine),
+        affine=usable(image.affine),
         oriented=bool(header["qform_code"] > 0 or header["sform_code"] > 0),
+        # Without a matrix of its own the file's affine is made of these sizes.
+        sized=bool(header["sform_code"] > 0) or 0 not in (x, y, z),
     )
 
 

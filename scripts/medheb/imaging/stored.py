@@ -85,12 +85,14 @@ class StoredVolume(StoredSlices):
         spacing: voxel size in mm along the array's axes, as the header gives it, 0 and NaN included.
         affine: 4 x 4, voxel index to millimetres in RAS space; ``None`` where the header's is damaged.
         oriented: whether the file itself states the affine; ``False`` where the reader had to assume one.
+        sized: whether the lengths in the affine are the file's; ``False`` where it gives 0 and 1 mm was taken.
     """
 
     shape: tuple[int, int, int]
     spacing: tuple[float, float, float]
     affine: Affine | None
     oriented: bool = True
+    sized: bool = True
 
     @property
     def damage(self) -> str:
@@ -118,6 +120,8 @@ class StoredVolume(StoredSlices):
             raise MedhebError(
                 self.where, fault, "Get an undamaged copy, or use it only where orientation is not needed"
             )
+        if not self.sized:
+            raise MedhebError(self.where, str(size_fault(self.spacing)), "Get an undamaged copy")
         return canonical(self.array(), self.affine, self.where)
 
 
