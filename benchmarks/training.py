@@ -112,6 +112,7 @@ def bench_training(folder: Path) -> dict[str, float]:
         "padding": sum(padded_tokens(both(batch, pairs)) for batch in batches) / real,
         "padding_one_length": sum(2 * len(batch) * max(longest[pair] for pair in batch) for batch in batches) / real,
         "padding_static": sum(2 * len(batch) * max(longest[pair] for pair in batch) for batch in static) / real,
+        "padding_static_grouped": sum(padded_tokens(both(batch, pairs)) for batch in static) / real,
         "batches": len(batches),
         "batches_static": len(static),
         "mask_of_step": (masked - plain) / step,

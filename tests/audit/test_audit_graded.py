@@ -32,7 +32,7 @@ from medheb.evaluate import graded as evaluation
 from medheb.evaluate.graded_gains import relation_digest
 from medheb.evaluate.graded_ranking import rank_graded
 from medheb.evaluate.graded_score import GradedScore, read_graded_score, write_graded
-from medheb.evaluate.run import data_root
+from medheb.index.built import data_root
 from medheb.index.records import as_json, read_records
 from medheb.manifest.graded import Graded
 from medheb.models.load import load_adapter

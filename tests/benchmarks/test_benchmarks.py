@@ -102,7 +102,8 @@ FIGURES: dict[str, dict[str, str]] = {
     },
     "training": {
         "training": (
-            "pairs padding padding_one_length padding_static batches batches_static mask_of_step batching_of_step"
+            "pairs padding padding_one_length padding_static padding_static_grouped batches batches_static "
+            "mask_of_step batching_of_step"
         )
     },
     "dry_run": {

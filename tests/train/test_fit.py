@@ -9,25 +9,29 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 import yaml
 from made_training import NAMES, image_row, made_run, make_qwen3vl, picture, text_row, tiny_model, write_rows
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+import medheb
 import medheb.train.run as training
 from medheb.core.errors import MedhebError
 from medheb.fetch.weights import fetch_weights
+from medheb.index.built import data_root
 from medheb.index.records import Item
 from medheb.manifest.load import Run
 from medheb.manifest.model import ModelList
 from medheb.models.base import ImageRef
 from medheb.models.load import load_adapter, load_encoder
-from medheb.train.checkpoint import Checkpoints
+from medheb.train.checkpoint import Checkpoints, Position, restore
 from medheb.train.merge import merge
 from medheb.train.plan import make_plan
 from medheb.train.run import fit
@@ -187,6 +191,62 @@ def test_what_a_new_plan_does_to_a_finished_training(tmp_path: Path, weights: Pa
     assert largest_difference(adapter_of(run), trained) > 0
 
 
+def test_other_weights_of_the_base_model_are_never_taken_for_the_same(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = tmp_path / "mine"
+    shutil.copytree(weights, mine)
+    run = planned(tmp_path / "run", mine, checkpoint_minutes=1e-6)
+    with monkeypatch.context() as patch:
+        stop_after(patch, 2)
+        with pytest.raises(StoppedError):
+            fit(run, "tiny")
+    tensors = load_file(mine / "model.safetensors")
+    save_file({name: tensor + 0.01 for name, tensor in tensors.items()}, mine / "model.safetensors", {"format": "pt"})
+    fetch_weights(run, run.models["tiny"])
+    with pytest.raises(
+        MedhebError, match=r"plan\.json: was made with other weights than those of tiny now\. Plan again"
+    ):
+        fit(run, "tiny")
+    make_plan(run, "tiny", run.layout.medemb("tiny"))
+    with pytest.raises(MedhebError, match="belongs to other training rows, base model or batches"):
+        fit(run, "tiny")
+
+
+def test_rows_and_a_training_that_the_plan_does_not_know_are_refused(tmp_path: Path, weights: Path) -> None:
+    run = planned(tmp_path, weights)
+    fit(run, "tiny")
+    end = json.loads((run.layout.medemb("tiny") / "training.json").read_text())
+    (run.layout.medemb("tiny") / "training.json").write_text(json.dumps({**end, "plan": "0" * 64}))
+    with pytest.raises(MedhebError, match=r"training\.json: is of another plan than plan\.json\. Train again"):
+        merge(run, "tiny")
+    rows = run.layout.train_data / "phrase_train.jsonl"
+    rows.write_text(rows.read_text().replace("number 1", "number one"))
+    for command in (fit, merge):
+        with pytest.raises(MedhebError, match=r"phrase_train\.jsonl: is not the file that was planned with"):
+            command(run, "tiny")
+
+
+def test_a_checkpoint_from_before_the_first_readable_pair_can_be_taken_up(tmp_path: Path) -> None:
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.zeros(2))])
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(Position(plan="p", settings="s", batches=1), {"a": torch.ones(1)}, {}, optimizer)
+    newest = checkpoints.newest("p", "s")
+    assert newest is not None
+    assert restore(newest[0], optimizer) == {"a": torch.ones(1)}
+    assert not optimizer.state_dict()["state"]
+
+
+def test_the_loss_is_computed_with_the_settings(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = {"margin_on": "exponential", "margin": 0.3, "temperature": 0.7}
+    run = planned(tmp_path, weights, **chosen, mask_equal_targets=False)
+    good, seen = training.info_nce, list[dict[str, object]]()
+    monkeypatch.setattr(training, "info_nce", lambda *a, **k: seen.append(k) or good(*a, **k))
+    fit(run, "tiny")
+    assert seen
+    assert all(options == {**chosen, "equal": None} for options in seen)
+
+
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, weights: Path) -> None:
     run = planned(tmp_path, weights)
     fit(run, "tiny")
@@ -207,15 +267,22 @@ def test_a_damaged_checkpoint_is_named(tmp_path: Path, weights: Path) -> None:
 
 
 def test_loss_that_is_no_number_stops_and_names_the_rows(
-    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     run = planned(tmp_path, weights, checkpoint_minutes=1e-6)
     good, count = training.info_nce, iter(range(100))
     monkeypatch.setattr(
         training, "info_nce", lambda *a, **k: good(*a, **k) * (float("nan") if next(count) == 2 else 1.0)
     )
-    with pytest.raises(MedhebError, match=r"not a number, with \w+_train\.jsonl byte \d+"):
+    monkeypatch.setattr(training, "NAMED", 1)
+    with pytest.raises(
+        MedhebError, match=r"not a number, with \w+_train\.jsonl byte \d+ and 1 more, named in the log\."
+    ):
         fit(run, "tiny")
+    plan = training.read_plan(run.layout.medemb("tiny"))
+    bad = plan.batches[2]
+    assert len(bad) == 2
+    assert all(f"in the batch: {plan.name(pair)}" in caplog.text for pair in bad)
     assert Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1].name == "000000002"
 
 
@@ -279,6 +346,16 @@ def test_a_full_disk_keeps_the_last_checkpoint(tmp_path: Path, weights: Path, mo
     } == before
     assert not list(checkpoints.glob(".*")), "nothing half-written is left"
     assert fit(run, "tiny").pairs == 24
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        for command, left in ((fit, "tiny: cannot be written"), (merge, "merged: cannot be written")):
+            with pytest.raises(MedhebError, match=f"{left}.*Free some space"):
+                command(run, "tiny")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+    assert (merge(run, "tiny") / "README.md").is_file()
 
 
 def test_asked_to_end_it_saves_and_goes_on_later(
@@ -298,6 +375,34 @@ def test_asked_to_end_it_saves_and_goes_on_later(
             fit(run, "tiny")
     assert end.value.code == 143
     assert Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1].name in {"000000002", "000000003"}
+    assert fit(run, "tiny").pairs == 24
+
+
+def test_asked_to_end_with_all_its_workers_it_saves_too(
+    tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the end of a wall time every process of the job gets the signal, the workers first or last."""
+    run = planned(tmp_path, weights, workers=2)
+    read = training.read_ahead
+
+    def asked(*arguments: object) -> Iterator[object]:
+        batches = read(*arguments)
+        yield next(batches)
+        everyone = [*psutil.Process().children(recursive=True), psutil.Process()]
+        decoders = [process for process in everyone if "spawn_main" in " ".join(process.cmdline())]
+        assert len(decoders) == 2
+        for process in everyone:
+            process.send_signal(signal.SIGTERM)
+        _, alive = psutil.wait_procs(decoders, timeout=1)
+        assert len(alive) == 2
+        yield from batches
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "read_ahead", asked)
+        with pytest.raises(SystemExit) as end:
+            fit(run, "tiny")
+    assert end.value.code == 143
+    assert Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1].name == "000000002"
     assert fit(run, "tiny").pairs == 24
 
 
@@ -358,6 +463,10 @@ def test_trained_and_merged_model_beats_the_untrained_one(tmp_path: Path, weight
     assert after - before > 0.25
     card = (folder / "README.md").read_text()
     assert "160 pairs of 160 rows" in card
+    assert f"medheb {medheb.__version__}, " in card
+    assert f"torch {torch.__version__.partition('+')[0]}" in card
+    assert "on 1 ranks" in card
+    assert data_root(run, run.tasks["colour"]) in card
     assert str(tmp_path) not in card
     assert not list(folder.glob("*.bin"))
     assert text_row(1)["messages"][1]["content"] not in card

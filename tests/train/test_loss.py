@@ -32,6 +32,17 @@ def test_loss_against_hand_values() -> None:
     assert found.item() == pytest.approx(0.9379 + 0.3711 + 0.5973, abs=2e-4)
 
 
+def test_loss_by_the_literal_equation_against_hand_values() -> None:
+    # Whatever is above the positive is out: target 1 of row 0 as well, which the cosine's margin keeps.
+    queries, targets = rows_with(COSINES)
+    found = info_nce(queries, targets, torch.arange(3), temperature=0.01, margin=MARGIN, margin_on="exponential")
+    # On paper: ln(1 + e^(20 - 60)) + ln(1 + e^(10 - 50)) + ln(1 + e^(40 - 80) + e^(30 - 80)), next to nothing.
+    assert found.item() == pytest.approx(0.0, abs=1e-6)
+    kept = info_nce(queries, targets, torch.arange(3), temperature=0.01, margin=MARGIN, margin_on="cosine")
+    # On paper, row 0 alone: ln(1 + e^(65 - 60)).
+    assert kept.item() == pytest.approx(5.0067, abs=1e-3)
+
+
 def test_literal_equation_masks_whatever_is_above() -> None:
     # exp(0.65 / 0.01) exceeds exp(0.6 / 0.01) + 0.1 by far, though the cosines are 0.05 apart.
     masked = false_negatives(COSINES, torch.arange(3), 0.01, MARGIN, "exponential")

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from made_training import image_row, made_run, text_row, write_rows
+from pydantic import ValidationError
 
 from medheb.core.errors import MedhebError
+from medheb.manifest.medemb import MedEmb
 from medheb.train.plan import make_plan, read_plan
 from medheb.train.rows import BadRowError, parse
 
@@ -78,17 +80,18 @@ def test_bad_rows_are_counted_and_named(tmp_path: Path) -> None:
     write_rows(
         run,
         {
-            "colour": [bare, missing, image_row("train/001.png", 1)],
+            "colour": [bare, missing, image_row("train/001.png", 1), TEXT],
             "phrase": [*good, "{", "[" * 100_000, double, endless],
         },
     )
     plan = make_plan(run, "tiny", tmp_path / "plan")
-    assert (plan.rows, plan.pairs, plan.several_positives) == (13, 8, 1)
+    assert (plan.rows, plan.pairs, plan.several_positives) == (14, 8, 1)
     assert plan.left_out == {
         "an image or text that the model cannot take": 1,
         "has other images than its text has places for": 1,
         "is not JSON": 2,
         "longer than 256 tokens": 1,
+        "shows no picture, as rows of its task do": 1,
     }
     assert plan.named["is not JSON"][0].startswith("phrase_train.jsonl byte ")
 
@@ -132,3 +135,15 @@ def test_no_rows_at_all(tmp_path: Path) -> None:
     run.layout.train_summary.unlink()
     with pytest.raises(MedhebError, match="snakemake train_data"):
         make_plan(run, "tiny", tmp_path)
+
+
+def test_wrong_caps_and_sizes_are_refused(tmp_path: Path) -> None:
+    run = made_run(tmp_path, pictures=4, texts=4, caps={"colors": 2})
+    with pytest.raises(MedhebError, match=r"medemb\.caps: names colors, which this run has not"):
+        make_plan(run, "tiny", tmp_path / "plan")
+    for wrong, why in (
+        ({"caps": {"colours": 0}}, "greater than or equal to 1"),
+        ({"sizes": ("9z",)}, "sizes names 9z"),
+    ):
+        with pytest.raises(ValidationError, match=why):
+            MedEmb.model_validate(wrong)

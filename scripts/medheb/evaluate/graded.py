@@ -28,9 +28,8 @@ from medheb.evaluate.graded_gains import Labels, counted_queries, gain_rule, rel
 from medheb.evaluate.graded_ranking import GRADED_METRICS, GradedRank, interval_by_query, rank_graded
 from medheb.evaluate.graded_score import PER_QUERY_COLUMNS, GradedScore, write_graded
 from medheb.evaluate.pools import build_pools
-from medheb.evaluate.run import data_root
 from medheb.evaluate.score import Metric
-from medheb.index.built import inventories_of
+from medheb.index.built import data_root, inventories_of
 from medheb.index.paths import Images
 from medheb.index.records import Item, as_json
 from medheb.manifest.graded import Groups, Overlap, Steps, plain

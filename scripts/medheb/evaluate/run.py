@@ -12,8 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from medheb.build.inventory import read_inventory
-from medheb.core.digests import json_digest, merkle_root
+from medheb.core.digests import json_digest
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_open
 from medheb.core.status import OK, Status, first_trouble, read_status, status_of
@@ -26,6 +25,7 @@ from medheb.evaluate.metrics import chance, expected, interval, optimistic, wors
 from medheb.evaluate.pools import Pools, build_pools
 from medheb.evaluate.ranking import Ranked, rank_global, rank_local
 from medheb.evaluate.score import METRICS, Metric, Score, write_score
+from medheb.index.built import data_root
 from medheb.index.records import as_json
 from medheb.manifest.load import Run
 from medheb.manifest.task import Task
@@ -182,12 +182,3 @@ def _doubts(pools: Pools, table: list[dict[str, Any]], candidates: Vectors, note
         "effective_rank": effective_rank(looked_at),
         "warnings": tuple(warnings),
     }
-
-
-def data_root(run: Run, task: Task) -> str:
-    """Merkle root over the L2 digests of all files of the task's sources."""
-    digests: dict[str, str] = {}
-    for source in task.sources:
-        inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
-        digests |= {f"{inventory.images}/{file.path}": file.content for file in inventory.files}
-    return merkle_root(digests)

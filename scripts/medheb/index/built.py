@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from medheb.build.inventory import Inventory, read_inventory
+from medheb.core.digests import merkle_root
 from medheb.core.errors import MedhebError
 from medheb.manifest.dataset import Dataset
 from medheb.manifest.load import Run
@@ -54,3 +55,12 @@ def require_fit(inventory: Inventory, dataset: Dataset, protocol: str, path: Pat
         if stands != wanted:
             also = f", or give `--protocol {stands}`" if what == "protocol" else ""
             raise MedhebError(path, f"is of {what} {stands}, but this run has {what} {wanted}", remedy + also)
+
+
+def data_root(run: Run, task: Task) -> str:
+    """Merkle root over the L2 digests of all files of the task's sources."""
+    digests: dict[str, str] = {}
+    for source in task.sources:
+        inventory = read_inventory(run.layout.inventory(run.datasets[source].images, source))
+        digests |= {f"{inventory.images}/{file.path}": file.content for file in inventory.files}
+    return merkle_root(digests)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -66,7 +66,7 @@ class MedEmb(Strict):
     mask_equal_targets: bool = Field(
         default=True, description="a target with the content of the positive (the same label) is no negative; ours"
     )
-    caps: dict[Identifier, int] = Field(
+    caps: dict[Identifier, Annotated[int, Field(ge=1)]] = Field(
         default={}, description="source: pairs of it at most, drawn by a keyed hash; sources not named come whole"
     )
     checkpoint_minutes: float = Field(default=20.0, gt=0)
@@ -79,4 +79,10 @@ class MedEmb(Strict):
     def _ranks_are_shared_evenly(self) -> MedEmb:
         if self.ranks % self.nodes:
             raise ValueError(f"ranks is {self.ranks}, no multiple of nodes ({self.nodes})")
+        return self
+
+    @model_validator(mode="after")
+    def _sizes_have_bases(self) -> MedEmb:
+        if unknown := [size for size in self.sizes if size not in self.bases]:
+            raise ValueError(f"sizes names {', '.join(unknown)}, which bases lacks ({', '.join(self.bases)})")
         return self

@@ -46,6 +46,15 @@ class Position(Strict):
     losses: tuple[tuple[int, float], ...] = ()
 
 
+class Finished(Position):
+    """``training.json``: the end of a training, and what it ran with when it came there."""
+
+    size: str
+    ranks: int
+    number_format: str
+    versions: dict[str, str]
+
+
 @dataclass(frozen=True)
 class Checkpoints:
     """The checkpoints of one training, in a folder.
@@ -165,6 +174,8 @@ def _load_optimizer(optimizer: Any, tensors: dict[str, torch.Tensor]) -> None:
         number, _, what = name.partition(".")
         state.setdefault(int(number), {})[what] = tensor
     parameters = [number for group in content["param_groups"] for number in group["params"]]
+    if not state:  # saved before the first step with a readable pair: nothing was learned yet
+        return
     if sorted(state) != sorted(parameters):
         raise ValueError(f"holds {len(state)} parameters of {len(parameters)}")
     optimizer.load_state_dict({"state": state, "param_groups": content["param_groups"]})

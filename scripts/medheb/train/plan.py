@@ -24,6 +24,7 @@ from medheb.core.digests import json_digest, sha256_file
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_open, write_json
 from medheb.embed.reading import ImageReader
+from medheb.index.built import data_root
 from medheb.index.paths import layout_paths
 from medheb.index.train import Trained
 from medheb.manifest.base import Strict, read_json, validate
@@ -33,12 +34,14 @@ from medheb.manifest.model import Model
 from medheb.manifest.networks import Qwen3VLAdapter
 from medheb.models.base import Adapter, ImageRef
 from medheb.models.load import load_adapter
+from medheb.models.networks import weights_digest
 from medheb.train.batching import Budget, best_fit, padding, shuffled, with_partners
 from medheb.train.rows import AGAIN, BadRowError, lines_of, parse
 
 log = logging.getLogger("medheb.train")
 NAMED = 20  # rows that are left out and named, of each reason
 PROGRESS_ROWS = 100_000
+PLAN_AGAIN = "Plan again: `medheb train plan`"
 
 
 class TrainingFile(Strict):
@@ -49,12 +52,14 @@ class TrainingFile(Strict):
     source: str
     volumes: bool
     sha256: str
+    root: str = Field(description="Merkle root over the L2 digests of all files of the task's sources")
 
 
 class Plan(Strict):
     """``plan.json``: what is trained on and what is left out."""
 
     base: str
+    weights: str = Field(description="digest of the base model's weights")
     seed: int
     files: tuple[TrainingFile, ...]
     rows: int = 0
@@ -69,7 +74,9 @@ class Plan(Strict):
     @property
     def digest(self) -> str:
         """Of all that a checkpoint must agree with."""
-        return json_digest([self.base, self.seed, [file.sha256 for file in self.files], self.table])
+        return json_digest(
+            [self.base, self.weights, self.seed, [(file.sha256, file.root) for file in self.files], self.table]
+        )
 
 
 @dataclass
@@ -125,6 +132,10 @@ def make_plan(run: Run, size: str, folder: Path) -> Plan:
     """
     model = base_model(run, size)
     options = run.config.medemb
+    if unknown := sorted(set(options.caps) - set(run.datasets)):
+        raise MedhebError(
+            "medemb.caps", f"names {', '.join(unknown)}, which this run has not", "Name sources as `datasets` does"
+        )
     adapter = load_adapter(model, run.layout)
     files = training_files(run)
     found = _Found()
@@ -154,6 +165,7 @@ def make_plan(run: Run, size: str, folder: Path) -> Plan:
         left_out["over the cap of their source"] = len(lengths) - len(keep)
     plan = Plan(
         base=model.id,
+        weights=json_digest(weights_digest(model, run.layout)),
         seed=run.config.seed,
         files=files,
         rows=found.rows,
@@ -198,6 +210,7 @@ def training_files(run: Run) -> tuple[TrainingFile, ...]:
                 source=task.sources[0],
                 volumes=task.form == "3d",
                 sha256=sha256_file(name),
+                root=data_root(run, task),
             )
         )
     if not files:
@@ -206,7 +219,7 @@ def training_files(run: Run) -> tuple[TrainingFile, ...]:
 
 
 def _read(run: Run, file: TrainingFile, number: int, adapter: Adapter, options: MedEmb, found: _Found) -> None:
-    size_of = _sizes(run, file)
+    size_of, shows = _sizes(run, file), run.tasks[file.task].form != "text"
     for offset, line in lines_of(run.layout.train_data / file.name):
         found.rows += 1
         if found.rows % PROGRESS_ROWS == 0:
@@ -214,6 +227,8 @@ def _read(run: Run, file: TrainingFile, number: int, adapter: Adapter, options: 
         name = f"{file.name} byte {offset}"
         try:
             pair, positives = parse(line, file.volumes)
+            if shows and not (pair.query.images or pair.target.images):
+                raise BadRowError("shows no picture, as rows of its task do")
             length = max(adapter.tokens(side, size_of) for side in pair.rendered(adapter))
         except BadRowError as error:
             found.leave_out(str(error), name)
@@ -288,13 +303,31 @@ class Batched:
         return f"{self.plan.files[self.file[pair]].name} byte {self.offset[pair]}"
 
 
+def current_plan(run: Run, size: str) -> Plan:
+    """The plan of a size, if what it was made from is still there as it was.
+
+    Raises:
+        MedhebError: missing or damaged; other weights of the base model, or other rows, than were planned with.
+    """
+    path = run.layout.medemb(size) / "plan.json"
+    plan = validate(Plan, read_json(path, PLAN_AGAIN), path)
+    model = base_model(run, size)
+    if (plan.base, plan.weights) != (model.id, json_digest(weights_digest(model, run.layout))):
+        raise MedhebError(path, f"was made with other weights than those of {model.id} now", PLAN_AGAIN)
+    for file in plan.files:
+        rows = run.layout.train_data / file.name
+        if not rows.is_file() or sha256_file(rows) != file.sha256:
+            raise MedhebError(rows, "is not the file that was planned with", PLAN_AGAIN)
+    return plan
+
+
 def read_plan(folder: Path) -> Batched:
-    """Read a plan.
+    """Read a plan and its batches.
 
     Raises:
         MedhebError: missing, damaged, or table and JSON do not belong together.
     """
-    again = "Plan again: `medheb train plan`"
+    again = PLAN_AGAIN
     plan = validate(Plan, read_json(folder / "plan.json", again), folder / "plan.json")
     path = folder / "plan.parquet"
     try:

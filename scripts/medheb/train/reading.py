@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,9 +122,14 @@ def read_ahead(reading: Reading, workers: int) -> Iterator[ReadBatch]:
     if workers:
         more = {"multiprocessing_context": "spawn", "prefetch_factor": AHEAD, "persistent_workers": False}
     loader: DataLoader[ReadBatch] = DataLoader(
-        reading, batch_size=None, shuffle=False, num_workers=workers, collate_fn=_as_is, **more
+        reading, batch_size=None, shuffle=False, num_workers=workers, collate_fn=_as_is, worker_init_fn=_deaf, **more
     )
     yield from loader
+
+
+def _deaf(_: int) -> None:
+    """A worker goes on when all processes of the job are asked to end: its death would cost the checkpoint."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _as_is(batch: Any) -> Any:

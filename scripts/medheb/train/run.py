@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,12 +30,12 @@ from medheb.manifest.model import Model
 from medheb.models.base import Adapter, Prepared
 from medheb.models.load import load_adapter, load_encoder
 from medheb.train.batching import steps
-from medheb.train.checkpoint import Checkpoints, Position, damaged, json_config, restore, write_adapter
+from medheb.train.checkpoint import SPACE, Checkpoints, Finished, Position, damaged, json_config, restore, write_adapter
 from medheb.train.gather import gathered
 from medheb.train.loss import info_nce
-from medheb.train.plan import Batched, base_model, read_plan
+from medheb.train.plan import Batched, base_model, current_plan, read_plan
 from medheb.train.reading import ReadBatch, Reading, read_ahead
-from medheb.train.settings import learning_rate, settings_digest
+from medheb.train.settings import learning_rate, settings_digest, versions
 from medheb.train.sides import Sides, padded_tokens
 
 if TYPE_CHECKING:
@@ -86,11 +87,12 @@ def fit(run: Run, size: str, threads: int = 1) -> Position:
 
     options, folder = run.config.medemb, folder_of(run, size)
     model = base_model(run, size)
+    current_plan(run, size)
     plan = read_plan(folder)
     checkpoints = Checkpoints(folder / "checkpoints")
     settings = settings_digest(options, model)
     newest = checkpoints.newest(plan.plan.digest, settings)
-    on_cpu = choose_device(run.config.embed.device) == "cpu"
+    on_cpu = choose_device(run.config.embed.device, int(os.environ.get("LOCAL_RANK", "0"))) == "cpu"
     accelerator = Accelerator(cpu=on_cpu)
     set_seed(run.config.seed)
     training = _prepared(run, model, plan, options, accelerator)
@@ -103,10 +105,21 @@ def fit(run: Run, size: str, threads: int = 1) -> Position:
     workers = worker_count(embed, str(accelerator.device), threads, len(plan.file))
     position = _epoch(run, training, position, checkpoints, workers)
     if accelerator.is_main_process:
-        write_adapter(folder / "adapter", checkpoints.all()[-1])
-        write_json(folder / "training.json", position.model_dump(mode="json", exclude={"losses"}) | {"size": size})
+        facts = {"ranks": accelerator.num_processes, "versions": versions(), "number_format": _format(training)}
+        end = Finished.model_validate(position.model_dump(exclude={"losses"}) | facts | {"size": size})
+        try:
+            write_adapter(folder / "adapter", checkpoints.all()[-1])
+            write_json(folder / "training.json", end.model_dump(mode="json", exclude={"losses"}))
+        except OSError as error:
+            raise MedhebError(folder, f"cannot be written ({error.strerror})", SPACE) from error
     accelerator.wait_for_everyone()
     return position
+
+
+def _format(training: _Training) -> str:
+    """Number format of the network's own weights; the adapter is float32."""
+    weights = (weight for weight in training.network.parameters() if not weight.requires_grad)
+    return str(next(weights).dtype).removeprefix("torch.")
 
 
 def lora_settings(lora: Lora) -> Any:
@@ -262,7 +275,7 @@ def _step(training: _Training, batch: ReadBatch, part: float, stop: bool) -> _Ou
     total, pairs, tokens, padded, skipped, asked = (float(value) for value in all_ranks.sum(0))
     if not math.isfinite(total):
         mine_bad = not math.isfinite(float(loss_sum.detach()))
-        raise _no_number("loss", f"with {_some(batch.names)}" if mine_bad else "on another rank")
+        raise _no_number("loss", _these(batch.names) if mine_bad else "on another rank")
     if pairs:
         for group in training.optimizer.param_groups:
             group["lr"] = learning_rate(training.options, part)
@@ -271,14 +284,18 @@ def _step(training: _Training, batch: ReadBatch, part: float, stop: bool) -> _Ou
         norm = accelerator.clip_grad_norm_(training.parameters, training.options.clip_norm)
         # The norm is that of all ranks together: all of them stop, before the weights are spoilt.
         if norm is not None and not math.isfinite(float(norm)):
-            raise _no_number("gradient", f"with {_some(batch.names)}, or rows of another rank")
+            raise _no_number("gradient", f"{_these(batch.names)}, or rows of another rank")
         training.optimizer.step()
         training.optimizer.zero_grad(set_to_none=True)
     return _Outcome(total / max(pairs, 1), int(pairs), int(tokens), int(padded), int(skipped), asked > 0)
 
 
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+def _these(names: Sequence[str]) -> str:
+    """The first rows of a batch in words; the log gets all of them."""
+    for name in names:
+        log.error("in the batch: %s", name)
+    more = f" and {len(names) - NAMED} more, named in the log" if len(names) > NAMED else ""
+    return f"with {', '.join(names[:NAMED])}{more}"
 
 
 def _no_number(what: str, where: str) -> MedhebError:

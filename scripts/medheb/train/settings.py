@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import platform
+from importlib.metadata import version
 
+from medheb import __version__
 from medheb.core.digests import json_digest
 from medheb.manifest.medemb import MedEmb
 from medheb.manifest.model import Model
@@ -11,6 +14,14 @@ from medheb.models.load import vector_settings
 
 # What may change between two parts of one training.
 FREE = {"bases", "sizes", "ranks", "nodes", "workers", "checkpoint_minutes", "gradient_checkpointing"}
+
+
+LIBRARIES = ("torch", "transformers", "peft", "accelerate")
+
+
+def versions() -> dict[str, str]:
+    """Versions of all that a training computes with."""
+    return {"medheb": __version__, "python": platform.python_version()} | {name: version(name) for name in LIBRARIES}
 
 
 def settings_digest(options: MedEmb, model: Model) -> str:
