@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import resource
 import shutil
@@ -47,6 +48,13 @@ from made_training import reopened
 from medheb.train.run import fit
 torch.set_num_threads(1)
 fit(reopened(Path({folder!r})), "tiny")
+"""
+
+# Ends a rank as a kill would, before its third step.
+STOP = """
+import medheb.train.run as training
+step, left = training._step, [0, 0]
+training._step = lambda *arguments: (left.pop(), step(*arguments))[1]
 """
 
 
@@ -122,12 +130,8 @@ def test_two_ranks_learn_what_one_learns_from_the_same_pairs(tmp_path: Path, wei
     """Two ranks take two batches at once: as one rank would with batches of twice the size."""
     options = {"batches": {"nominal_pairs": 8, "longest": 256, "most_pairs": 4, "open_batches": 1}}
     both = planned(tmp_path / "both", weights, **options)
-    tests = str(Path(__file__).parent)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-"]
-    script = tmp_path / "ranks.py"
-    script.write_text(RANKS.format(tests=tests, folder=str(tmp_path / "both")))
     (tmp_path / "both" / "options.json").write_text(json.dumps(options))
-    subprocess.run([*command[:-1], str(script)], check=True, timeout=300, capture_output=True)
+    assert ranks(tmp_path / "both", 2) == 0
     single = planned(tmp_path / "single", weights, **options)
     batches = training.read_plan(single.layout.medemb("tiny"))
     joined = [[*chain.from_iterable(batches.batches[start : start + 2])] for start in range(0, len(batches.batches), 2)]
@@ -143,21 +147,37 @@ def test_two_ranks_learn_what_one_learns_from_the_same_pairs(tmp_path: Path, wei
     assert largest_difference(adapter_of(both), adapter_of(single)) <= 0.02 * scale
 
 
-def test_fewer_ranks_after_a_stop(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A checkpoint of any number of ranks counts batches, so another number can go on from it."""
-    run = planned(tmp_path, weights, checkpoint_minutes=1e-6)
-    with monkeypatch.context() as patch:
-        original = training.steps
-        patch.setattr(training, "steps", lambda batches, ranks, start: original(batches, 1, start))
-        stop_after(patch, 2)
-        with pytest.raises(StoppedError):
-            fit(run, "tiny")
-    (tmp_path / "options.json").write_text(json.dumps({"checkpoint_minutes": 1e-6}))
-    script = tmp_path / "ranks.py"
-    script.write_text(RANKS.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
-    subprocess.run(command, check=True, timeout=300, capture_output=True)
-    assert json.loads((run.layout.medemb("tiny") / "training.json").read_text())["pairs"] == 24
+def test_fewer_ranks_after_a_stop(tmp_path: Path, weights: Path) -> None:
+    """A checkpoint of two ranks counts batches, so one rank can go on from it, and two from one of one."""
+    options = {"checkpoint_minutes": 1e-6}
+    for started, ended in ((2, 1), (1, 2)):
+        folder = tmp_path / f"{started} then {ended}"
+        run = planned(folder, weights, **options)
+        (folder / "options.json").write_text(json.dumps(options))
+        assert ranks(folder, started, STOP) != 0
+        newest = Checkpoints(run.layout.medemb("tiny") / "checkpoints").all()[-1]
+        assert int(newest.name) == 2 * started
+        assert ranks(folder, ended) == 0
+        end = json.loads((run.layout.medemb("tiny") / "training.json").read_text())
+        batches = len(training.read_plan(run.layout.medemb("tiny")).batches)
+        assert (end["pairs"], end["batches"], end["ranks"]) == (24, batches, ended)
+        assert end["steps"] == 2 + math.ceil((batches - 2 * started) / ended)
+
+
+def ranks(folder: Path, count: int, before: str = "") -> int:
+    """Exit code of a training of what was planned in a folder, on several ranks; each runs ``before`` first."""
+    script = folder / "ranks.py"
+    script.write_text(before + RANKS.format(tests=str(Path(__file__).parent), folder=str(folder)))
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(count),
+        str(script),
+    ]
+    return subprocess.run(command, check=False, timeout=300, capture_output=True).returncode
 
 
 def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, weights: Path) -> None:
@@ -239,12 +259,17 @@ def test_a_checkpoint_from_before_the_first_readable_pair_can_be_taken_up(tmp_pa
 
 def test_the_loss_is_computed_with_the_settings(tmp_path: Path, weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = {"margin_on": "exponential", "margin": 0.3, "temperature": 0.7}
-    run = planned(tmp_path, weights, **chosen, mask_equal_targets=False)
     good, seen = training.info_nce, list[dict[str, object]]()
     monkeypatch.setattr(training, "info_nce", lambda *a, **k: seen.append(k) or good(*a, **k))
-    fit(run, "tiny")
+    fit(planned(tmp_path / "plain", weights, **chosen, mask_equal_targets=False), "tiny")
     assert seen
     assert all(options == {**chosen, "equal": None} for options in seen)
+    seen.clear()
+    fit(planned(tmp_path / "masked", weights, **chosen), "tiny")
+    equal = [options.pop("equal") for options in seen]
+    assert all(options == chosen for options in seen)
+    assert all(bool(one.diagonal().all()) for one in equal)
+    assert any(int(one.sum()) > len(one) for one in equal), "some batch has a label twice"
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path, weights: Path) -> None:
