@@ -57,6 +57,11 @@ step, left = training._step, [0, 0]
 training._step = lambda *arguments: (left.pop(), step(*arguments))[1]
 """
 
+PLAIN = """
+import torch
+torch.optim.AdamW = lambda parameters, lr, **_: torch.optim.SGD(parameters, lr)
+"""
+
 
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -127,11 +132,18 @@ def test_resumed_equals_undisturbed(
 
 
 def test_two_ranks_learn_what_one_learns_from_the_same_pairs(tmp_path: Path, weights: Path) -> None:
-    """Two ranks take two batches at once: as one rank would with batches of twice the size."""
-    options = {"batches": {"nominal_pairs": 8, "longest": 256, "most_pairs": 4, "open_batches": 1}}
+    """Two ranks take two batches at once: as one rank would with batches of twice the size.
+
+    With plain descent: Adam and clipping hide a gradient of the wrong length, and grow differences in its last bits.
+    """
+    options = {
+        "batches": {"nominal_pairs": 8, "longest": 256, "most_pairs": 4, "open_batches": 1},
+        "clip_norm": 1e9,
+        "warmup": 0,
+    }
     both = planned(tmp_path / "both", weights, **options)
     (tmp_path / "both" / "options.json").write_text(json.dumps(options))
-    assert ranks(tmp_path / "both", 2) == 0
+    assert ranks(tmp_path / "both", 2, PLAIN) == 0
     single = planned(tmp_path / "single", weights, **options)
     batches = training.read_plan(single.layout.medemb("tiny"))
     joined = [[*chain.from_iterable(batches.batches[start : start + 2])] for start in range(0, len(batches.batches), 2)]
@@ -139,12 +151,14 @@ def test_two_ranks_learn_what_one_learns_from_the_same_pairs(tmp_path: Path, wei
         patch.setattr(
             training, "read_plan", lambda _: training.Batched(batches.plan, batches.file, batches.offset, joined)
         )
+        patch.setattr(torch.optim, "AdamW", lambda parameters, lr, **_: torch.optim.SGD(parameters, lr))
         fit(single, "tiny")
     state = json.loads((both.layout.medemb("tiny") / "training.json").read_text())
     assert (state["steps"], state["pairs"]) == (len(joined), 24)
-    # Adam's first steps divide by tiny second moments, so differences in the last bits of a gradient grow.
-    scale = max(float(tensor.abs().max()) for tensor in adapter_of(single).values())
-    assert largest_difference(adapter_of(both), adapter_of(single)) <= 0.02 * scale
+    first, second = ({name: one for name, one in adapter_of(run).items() if "lora_B" in name} for run in (both, single))
+    scale = max(float(tensor.abs().max()) for tensor in second.values())
+    assert scale > 1e-3, "they begin at zero"
+    assert largest_difference(first, second) <= 1e-3 * scale
 
 
 def test_fewer_ranks_after_a_stop(tmp_path: Path, weights: Path) -> None:
