@@ -126,7 +126,7 @@ def test_unknown_size_and_wrong_base(tmp_path: Path) -> None:
     run = made_run(tmp_path, bases={"tiny": "tiny", "lost": "nobody"})
     with pytest.raises(MedhebError, match="Allowed: tiny, lost"):
         make_plan(run, "9b", tmp_path)
-    with pytest.raises(MedhebError, match="Add nobody to `models`"):
+    with pytest.raises(MedhebError, match="or add nobody to `models`"):
         make_plan(run, "lost", tmp_path)
 
 

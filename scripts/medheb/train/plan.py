@@ -117,7 +117,9 @@ def base_model(run: Run, size: str) -> Model:
     found = run.models.get(name)
     if found is None:
         raise MedhebError(
-            f"medemb.bases.{size}", f"names model {name}, which this run has not", f"Add {name} to `models`"
+            f"medemb.bases.{size}",
+            f"names model {name}, which this run has not",
+            f"Name a run that has it, such as --configfile config/full.yaml, or add {name} to `models`",
         )
     if not isinstance(found.adapter, Qwen3VLAdapter):
         raise MedhebError(f"model {name}", f"has adapter {found.adapter.name}", "MedEmb starts from adapter qwen3vl")
