@@ -12,8 +12,10 @@ import pytest
 
 from medheb.build.inventory import BuiltFile, write_inventory
 from medheb.build.splits import NOT_PUBLISHED
+from medheb.core.digests import sha256_file
 from medheb.core.errors import MedhebError
 from medheb.index.across import shared_pictures
+from medheb.index.built import data_root
 from medheb.index.commands import train_rows
 from medheb.index.records import Record, read_records, record_writer
 from medheb.index.run import build_index
@@ -51,6 +53,18 @@ def test_every_task_with_a_training_part_has_rows(trained: tuple[Run, dict[str, 
     assert all(entry.rows == len(read(run, entry)) > 0 for entry in found.values() if entry.status.ok)
     summary = json.loads(run.layout.train_summary.read_text())
     assert [entry["task"] for entry in summary] == list(found)
+
+
+def test_the_summary_changes_with_rows_and_pictures_that_keep_their_number(
+    trained: tuple[Run, dict[str, Trained]],
+) -> None:
+    """Else nothing that is made of the rows would be made again."""
+    run, found = trained
+    for key in ("BloodMNIST_cls", "PubMedQA"):
+        entry = found[key]
+        assert entry.sha256 == sha256_file(run.layout.train_data / entry.file)
+        assert entry.root == data_root(run, run.tasks[key])
+    assert found["MedicalQA"].sha256 == ""
 
 
 def test_rows_are_in_the_published_style(trained: tuple[Run, dict[str, Trained]]) -> None:

@@ -17,12 +17,13 @@ from typing import Any
 
 from pydantic import Field
 
+from medheb.core.digests import sha256_file
 from medheb.core.errors import MedhebError
 from medheb.core.files import atomic_open, write_json
 from medheb.core.status import OK, Status, first_trouble, status_of
 from medheb.index.builders.common import Pair, Shown
 from medheb.index.builders.registry import context_of, training_pairs
-from medheb.index.built import inventories_of
+from medheb.index.built import data_root, inventories_of
 from medheb.index.draw import Draw
 from medheb.index.entries import JOINED, Entry, Source, Sources
 from medheb.index.leaks import PUBLISHED_SPLIT, Kind, Leak, Tested, Why, split_by_publisher
@@ -72,6 +73,8 @@ class Trained(Strict):
     file: str = Field(description="below Train_Data")
     status: Status
     rows: int = Field(default=0, description="written, kept ones included")
+    sha256: str = Field(default="", description="of the file: what is made of the rows sees by it that they changed")
+    root: str = Field(default="", description="Merkle root over the L2 digests of all files of the task's sources")
     overlaps: dict[Kind, int] = Field(
         default_factory=dict, description="rows that show something of a test, written or not, by what they show"
     )
@@ -213,6 +216,8 @@ def _write_task(run: Run, task: Task, tested: Tested, folder: Path) -> Trained:
         file=name,
         status=OK,
         rows=rows,
+        sha256=sha256_file(target),
+        root=data_root(run, task),
         overlaps=dict(sorted(seen.kinds.items())),
         kept=seen.kept(),
         removed=dict(sorted(seen.removed.items())),
